@@ -1,0 +1,54 @@
+package breaker
+
+import (
+	"fmt"
+	"time"
+)
+
+// Rule names the rule by which a breaker tripped.
+type Rule string
+
+const (
+	// RuleFailureRate: more calls failed than Config.FailureRate allows.
+	RuleFailureRate Rule = "failure_rate"
+	// RuleLatency: the latency quantile is over Config.Latency.
+	RuleLatency Rule = "latency"
+	// RuleProbe: a probe failed.
+	RuleProbe Rule = "probe"
+)
+
+// Reason is why a breaker tripped, with the figures and limits of that moment.
+// It is frozen at the trip: every event and every refusal quotes it.
+type Reason struct {
+	Rule Rule `json:"rule"`
+	// Counts over the horizon that tripped.
+	Counts
+	// Hung is how many calls were in flight for longer than Latency.
+	Hung int `json:"hung"`
+	// Horizon is the time the figures cover.
+	Horizon time.Duration `json:"horizon_ns"`
+	// FailureRate, Latency and Quantile are the limits in force.
+	FailureRate float64       `json:"failure_rate_limit,omitempty"`
+	Latency     time.Duration `json:"latency_limit_ns,omitempty"`
+	Quantile    float64       `json:"quantile,omitempty"`
+}
+
+// String says the reason in words, as "12 of 20 calls failed in 10s (over 50%)".
+func (r Reason) String() string {
+	switch r.Rule {
+	case RuleFailureRate:
+		return fmt.Sprintf("%d of %d calls failed in %v (over %.4g%%)",
+			r.Failures, r.Samples, r.Horizon, 100*r.FailureRate)
+	case RuleLatency:
+		s := fmt.Sprintf("%d of %d calls slower than %v in %v (p%.4g over the threshold)",
+			r.Slow+r.Hung, r.Samples+r.Hung, r.Latency, r.Horizon, 100*r.Quantile)
+		if r.Hung > 0 {
+			s += fmt.Sprintf(", %d of them still hanging", r.Hung)
+		}
+		return s
+	case RuleProbe:
+		return "a probe failed"
+	default:
+		return string(r.Rule)
+	}
+}

@@ -1,0 +1,41 @@
+package breaker
+
+import "fmt"
+
+// State is where a breaker stands.
+type State uint8
+
+const (
+	// Closed lets every call pass and counts outcomes.
+	Closed State = iota
+	// Open refuses every call while the cooldown runs.
+	Open
+	// HalfOpen still refuses every call; only synthetic probes touch the dependency.
+	HalfOpen
+	// Recovering lets a growing share of calls pass.
+	Recovering
+)
+
+var stateNames = [...]string{Closed: "closed", Open: "open", HalfOpen: "half-open", Recovering: "recovering"}
+
+// String gives the state's name as people write it: "half-open".
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// MarshalText writes the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a state's name. An unknown name is an error.
+func (s *State) UnmarshalText(text []byte) error {
+	for i, name := range stateNames {
+		if name == string(text) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown breaker state %q", text)
+}

@@ -1,0 +1,58 @@
+package fleet
+
+import (
+	"github.com/toolbreaker/toolbreaker/breaker"
+)
+
+// Report is one worker's evidence about a key, as it travels to the outage
+// workflow: plain counts, no argument, no result, no error text.
+type Report struct {
+	// Worker identifies the process. A later report of the same worker replaces
+	// an earlier one.
+	Worker string `json:"worker"`
+	// Sequence grows with each report of a worker, so that one delivered twice or
+	// late changes nothing.
+	Sequence int64 `json:"sequence"`
+	// TaskQueue is where the tool's activities run; a probe goes there.
+	TaskQueue string `json:"task_queue"`
+	// State is where the worker's breaker stood when it gathered the evidence.
+	State breaker.State `json:"state"`
+	// Epoch is the newest verdict the worker had heard; 0 before any.
+	Epoch int64 `json:"epoch"`
+	breaker.Evidence
+}
+
+// Reports keeps the newest report of each worker, in order of first arrival.
+type Reports struct {
+	list []Report
+}
+
+// Add takes a report and tells whether it was news.
+func (r *Reports) Add(report Report) bool {
+	for i := range r.list {
+		if r.list[i].Worker == report.Worker {
+			if report.Sequence <= r.list[i].Sequence {
+				return false
+			}
+			r.list[i] = report
+			return true
+		}
+	}
+	r.list = append(r.list, report)
+	return true
+}
+
+// All gives the newest report of each worker.
+func (r *Reports) All() []Report { return r.list }
+
+// Sum is the evidence of all workers together.
+func (r *Reports) Sum() breaker.Evidence {
+	var sum breaker.Evidence
+	for _, report := range r.list {
+		sum = sum.Add(report.Evidence)
+	}
+	return sum
+}
+
+// Reset forgets every report.
+func (r *Reports) Reset() { r.list = nil }

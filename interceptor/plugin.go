@@ -1,0 +1,308 @@
+package interceptor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/probeworkflow"
+)
+
+// bootstrapTimeout bounds how long a starting worker waits to hear what is open
+// before its first task.
+const bootstrapTimeout = 2 * time.Second
+
+// Plugin guards the tool activities of the workers it is given to. One plugin
+// may serve several workers of one client, and workers may be started and
+// stopped again; make it with [NewPlugin].
+type Plugin struct {
+	worker.PluginBase
+	client       client.Client
+	config       Config
+	dependencies []*dependency
+	breakers     *breaker.Registry
+	reporter     *reporter
+
+	// tools and probes by activity type; fixed once made.
+	tools  map[string]*tool
+	probes map[string]*dependency
+
+	mu sync.Mutex
+	// activities are what the plugin's workers have registered, by name.
+	activities map[string]registered
+
+	// lifecycle guards running and stop, and is held while workers start and stop.
+	lifecycle sync.Mutex
+	running   int
+	stop      func()
+}
+
+// dependency is a configured one, with defaults set.
+type dependency struct {
+	Dependency
+	defaultRegion string
+}
+
+func (d *dependency) classify(ctx context.Context, result any, err error) breaker.Outcome {
+	if d.Classify != nil && ctx.Err() == nil {
+		if outcome, ok := d.Classify(result, err); ok {
+			return outcome
+		}
+	}
+	return Classify(ctx, err)
+}
+
+// region is where a call with these arguments goes.
+func (d *dependency) region(args []any) string {
+	if d.Region != nil {
+		if r := d.Region(args); breaker.ValidateName(r) == nil {
+			return r
+		}
+	}
+	return d.defaultRegion
+}
+
+// NewPlugin makes a plugin for worker.Options.Plugins. The error names every
+// mistake in config at once, each with its field.
+func NewPlugin(c client.Client, config Config) (*Plugin, error) {
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("toolbreaker configuration:\n%w", err)
+	}
+	p := &Plugin{
+		client: c, config: config.withDefaults(),
+		tools: map[string]*tool{}, probes: map[string]*dependency{}, activities: map[string]registered{},
+	}
+	for _, d := range config.Dependencies {
+		d.Breaker = d.Breaker.WithDefaults()
+		known := &dependency{Dependency: d, defaultRegion: config.Region}
+		if known.defaultRegion == "" {
+			known.defaultRegion = "default"
+		}
+		p.dependencies = append(p.dependencies, known)
+		for _, name := range d.Tools {
+			p.tools[name] = &tool{dependency: known}
+		}
+		if !d.Probe.none {
+			p.probes[d.Probe.activity] = known
+		}
+	}
+	p.breakers = breaker.NewRegistry(p.config.Clock, p.transition)
+	p.reporter = newReporter(p)
+	return p, nil
+}
+
+// Name is the plugin's name in worker heartbeats.
+func (*Plugin) Name() string { return "toolbreaker" }
+
+// Breakers gives a snapshot of every breaker of this process.
+func (p *Plugin) Breakers() []breaker.Snapshot {
+	var all []breaker.Snapshot
+	for _, b := range p.breakers.All() {
+		all = append(all, b.Snapshot())
+	}
+	return all
+}
+
+// ConfigureWorker adds the interceptor, and learns each activity's type.
+func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
+	o.WorkerOptions.Interceptors = append(o.WorkerOptions.Interceptors, &workerInterceptor{plugin: p})
+	before := o.WorkerRegistryOptions.OnRegisterActivity
+	o.WorkerRegistryOptions.OnRegisterActivity = func(a any, options activity.RegisterOptions) {
+		if before != nil {
+			before(a, options)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for name, f := range activityTypes(a, options) {
+			p.activities[name] = registered{taskQueue: o.TaskQueue}
+			if tool, ok := p.tools[name]; ok {
+				tool.typed.Store(isTyped(f))
+			}
+		}
+	}
+	return nil
+}
+
+// StartWorker starts the control worker with the first of the plugin's workers,
+// and hears what is open before that worker takes its first task. All workers
+// that share a plugin register their activities before the first one starts.
+func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOptions, next func(context.Context, worker.PluginStartWorkerOptions) error) error {
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	if err := next(ctx, o); err != nil {
+		p.release()
+		return err
+	}
+	return nil
+}
+
+// StopWorker lets the worker drain first, so that what its last calls showed
+// is still reported.
+func (p *Plugin) StopWorker(ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions)) {
+	next(ctx, o)
+	p.release()
+}
+
+func (p *Plugin) start(ctx context.Context) error {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.running > 0 {
+		p.running++
+		return nil
+	}
+	if err := p.checkRegistered(); err != nil {
+		return fmt.Errorf("toolbreaker configuration:\n%w", err)
+	}
+	control := worker.New(p.client, p.config.TaskQueue, controlOptions())
+	probeworkflow.Register(control, p.client, p.config.TaskQueue)
+	if err := control.Start(); err != nil {
+		return fmt.Errorf("starting the breaker's control worker: %w", err)
+	}
+	watcher := &fleet.Watcher{Client: p.client, TaskQueue: p.config.TaskQueue, Apply: p.apply, Logger: p.config.Logger}
+	bootstrap, cancelBootstrap := context.WithTimeout(ctx, bootstrapTimeout)
+	if err := watcher.Bootstrap(bootstrap); err != nil {
+		p.config.Logger.Warn("Starting without knowing what is open; every breaker begins closed.", "error", err)
+	}
+	cancelBootstrap()
+
+	stopBreakers := inBackground(func(ctx context.Context) { p.breakers.Run(ctx, p.config.tick()) })
+	stopWatcher := inBackground(watcher.Run)
+	stopReporter := inBackground(p.reporter.run)
+	p.stop = func() {
+		// In this order, so that the last transition is still reported.
+		stopBreakers()
+		stopReporter()
+		stopWatcher()
+		control.Stop()
+	}
+	p.running = 1
+	return nil
+}
+
+// inBackground runs f until the function it gives is called, which waits for it.
+func inBackground(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// release stops what start started when the last worker is gone.
+func (p *Plugin) release() {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.running--; p.running == 0 {
+		p.stop()
+	}
+}
+
+// controlOptions keep the control worker small: a fleet of a thousand has a
+// thousand of them, and hardly ever anything to do.
+func controlOptions() worker.Options {
+	return worker.Options{
+		MaxConcurrentWorkflowTaskPollers:       2,
+		MaxConcurrentActivityTaskPollers:       1,
+		MaxConcurrentActivityExecutionSize:     20,
+		MaxConcurrentWorkflowTaskExecutionSize: 20,
+	}
+}
+
+// breaker is the one that decides about a call to d with these arguments.
+func (p *Plugin) breaker(d *dependency, args []any) *breaker.Breaker {
+	return p.breakers.Get(breaker.Key{Dependency: d.Name, Region: d.region(args)}, d.Breaker)
+}
+
+func (p *Plugin) dependency(name string) (*dependency, bool) {
+	for _, d := range p.dependencies {
+		if d.Name == name {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
+// apply takes the board's table: a key never called in this process is known
+// to be down all the same.
+func (p *Plugin) apply(t fleet.Table) {
+	for _, e := range t.Entries {
+		if d, ok := p.dependency(e.Key.Dependency); ok {
+			p.breakers.Get(e.Key, d.Breaker).Apply(e.Verdict)
+		}
+	}
+}
+
+// transition is told each edge of each breaker, in order.
+func (p *Plugin) transition(t breaker.Transition) {
+	fields := []any{"dependency", t.Key.Dependency, "region", t.Key.Region, "from", t.From.String(), "to", t.To.String()}
+	switch {
+	case t.To == breaker.Open && t.From != breaker.HalfOpen:
+		p.config.Logger.Warn("Breaker opened.", append(fields, "reason", t.Reason.String())...)
+	default:
+		p.config.Logger.Info("Breaker changed state.", fields...)
+	}
+	if t.Local && t.To == breaker.Open {
+		p.reporter.tripped(t)
+	}
+	if p.config.OnTransition != nil {
+		p.config.OnTransition(t)
+	}
+}
+
+// taskQueue is where an activity type of this plugin's workers runs.
+func (p *Plugin) taskQueue(activityType string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.activities[activityType].taskQueue
+}
+
+// settings are what an outage of key is run by.
+func (p *Plugin) settings(key breaker.Key) (probeworkflow.Settings, error) {
+	d, ok := p.dependency(key.Dependency)
+	if !ok {
+		return probeworkflow.Settings{}, fmt.Errorf("no dependency %s is configured", key.Dependency)
+	}
+	s := probeworkflow.Settings{Key: key, Breaker: d.Breaker}
+	if d.Probe.none {
+		return s, nil
+	}
+	args, err := probeworkflow.EncodeArgs(p.config.DataConverter, d.Probe.args(key.Region))
+	if err != nil {
+		return s, fmt.Errorf("encoding the probe's arguments of %s: %w", key, err)
+	}
+	s.Call = &probeworkflow.Call{
+		Activity: d.Probe.activity, Args: args, TaskQueue: p.taskQueue(d.Probe.activity),
+		QueueTimeout: max(d.Breaker.Cooldown, 2*d.Breaker.Latency),
+	}
+	return s, nil
+}
+
+var plugins atomic.Int64
+
+// identity names a plugin among the workers of a fleet.
+func identity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%d.%d@%s", os.Getpid(), plugins.Add(1), host)
+}
+
+func defaultLogger() log.Logger { return log.NewStructuredLogger(slog.Default()) }

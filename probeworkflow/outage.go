@@ -1,0 +1,401 @@
+package probeworkflow
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+)
+
+const (
+	// census is how long suspicion waits for more workers' reports when the first
+	// ones do not convict.
+	census = 5 * time.Second
+	// publishDeadline bounds how long the end of an outage waits for the board to
+	// hear of it.
+	publishDeadline = 10 * time.Second
+	// outageHistory is the history length past which an outage continues as new
+	// even when the server does not suggest it yet.
+	outageHistory = 2000
+)
+
+// OutageInput starts an outage, or the next run of one.
+type OutageInput struct {
+	Settings Settings `json:"settings"`
+	// Carried is set when an outage continues as new.
+	Carried *Carried `json:"carried,omitempty"`
+}
+
+// Carried is what one run of an outage hands to the next.
+type Carried struct {
+	Epoch  int64          `json:"epoch"`
+	Round  int            `json:"round"`
+	Reason breaker.Reason `json:"reason"`
+	Report OutageReport   `json:"report"`
+}
+
+// OutageReport is the result of a completed outage.
+type OutageReport struct {
+	Key breaker.Key `json:"key"`
+	// Outcome is "recovered", or "dismissed" when the reports did not convict.
+	Outcome string `json:"outcome"`
+	// Since is when the outage was opened, Ended when it closed.
+	Since time.Time `json:"since"`
+	Ended time.Time `json:"ended"`
+	// Reason is why it was opened first.
+	Reason string `json:"reason"`
+	// Seconds is how long it stood in each state, by the state's name.
+	Seconds map[string]float64 `json:"seconds"`
+	// Rounds is how often it opened.
+	Rounds int `json:"rounds"`
+	// Probes is how many synthetic calls were made.
+	Probes int `json:"probes"`
+	// Workers is how many workers sent evidence.
+	Workers int `json:"workers"`
+}
+
+// Status answers [StateQuery].
+type Status struct {
+	Verdict   breaker.Verdict `json:"verdict"`
+	Reports   []fleet.Report  `json:"reports"`
+	LastProbe *ProbeReport    `json:"last_probe,omitempty"`
+}
+
+// outage is the state of one run.
+type outage struct {
+	Settings
+	// searchable says that the namespace has the search attributes.
+	searchable bool
+	// name is the state for people: the verdict's, or "suspected".
+	name      string
+	reports   fleet.Reports
+	verdict   breaker.Verdict
+	entered   time.Time
+	round     int
+	lastProbe *ProbeReport
+	workers   map[string]bool
+	report    OutageReport
+}
+
+// Outage is one incident of one key: suspected, then open, half-open and
+// recovering until closed. Every one of its states is left by time alone.
+func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
+	o := &outage{
+		Settings: in.Settings,
+		entered:  workflow.Now(ctx),
+		workers:  map[string]bool{},
+		report:   OutageReport{Key: in.Settings.Key, Seconds: map[string]float64{}},
+	}
+	if err := workflow.SetQueryHandler(ctx, StateQuery, func() (Status, error) {
+		return Status{Verdict: o.verdict, Reports: o.reports.All(), LastProbe: o.lastProbe}, nil
+	}); err != nil {
+		return o.report, err
+	}
+	workflow.Go(ctx, o.findSearchAttributes)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		reports := workflow.GetSignalChannel(ctx, ReportSignal)
+		for {
+			var r fleet.Report
+			if !reports.Receive(ctx, &r) {
+				return
+			}
+			o.hear(r)
+		}
+	})
+
+	var reason breaker.Reason
+	if c := in.Carried; c != nil {
+		o.verdict.Epoch, o.verdict.Since, o.round, o.report = c.Epoch, c.Report.Since, c.Round, c.Report
+		reason = c.Reason
+	} else {
+		var guilty bool
+		if reason, guilty = o.suspected(ctx); !guilty {
+			o.report.Outcome, o.report.Ended = "dismissed", workflow.Now(ctx)
+			return o.report, ctx.Err()
+		}
+		o.verdict.Since = workflow.Now(ctx)
+		o.report.Since, o.report.Reason = o.verdict.Since, reason.String()
+	}
+	for {
+		again, err := o.incident(ctx, reason)
+		if err != nil {
+			return o.report, err
+		}
+		if again == nil {
+			break
+		}
+		reason = *again
+	}
+	o.report.Outcome, o.report.Ended, o.report.Workers = "recovered", workflow.Now(ctx), o.report.Workers+len(o.workers)
+	return o.report, nil
+}
+
+// hear takes a worker's report.
+func (o *outage) hear(r fleet.Report) {
+	if o.reports.Add(r) {
+		o.workers[r.Worker] = true
+	}
+}
+
+// suspected waits until the reports convict, or until the census is over.
+func (o *outage) suspected(ctx workflow.Context) (reason breaker.Reason, guilty bool) {
+	o.show(ctx, "suspected")
+	_, err := workflow.AwaitWithTimeout(ctx, census, func() bool {
+		reason, guilty = fleet.Convict(o.Breaker.Judge, o.reports.All())
+		return guilty
+	})
+	return reason, guilty && err == nil
+}
+
+// incident goes from open to closed. When the dependency goes down again on the
+// very edge to closed, it gives the reason for the next incident.
+func (o *outage) incident(ctx workflow.Context, reason breaker.Reason) (*breaker.Reason, error) {
+	for {
+		if err := o.open(ctx, reason); err != nil {
+			return nil, err
+		}
+		finding, err := o.halfOpen(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch finding {
+		case Refuted:
+			o.round++
+			reason = breaker.Reason{Rule: breaker.RuleProbe}
+			continue
+		case Inconclusive:
+			// Nobody could ask, so nothing was learnt: no longer cooldown.
+			continue
+		}
+		again, err := o.recovering(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if again != nil {
+			o.round++
+			reason = *again
+			continue
+		}
+		return o.closed(ctx)
+	}
+}
+
+// open waits for the cooldown.
+func (o *outage) open(ctx workflow.Context, reason breaker.Reason) error {
+	if info := workflow.GetInfo(ctx); info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > outageHistory {
+		return o.continueAsNew(ctx, reason)
+	}
+	// Spread by a tenth to either side, so that keys which opened together are
+	// not probed together.
+	cooldown := o.Breaker.CooldownFor(o.round)
+	cooldown += time.Duration(float64(cooldown) * 0.2 * (random(ctx) - 0.5))
+	o.report.Rounds++
+	o.enter(ctx, breaker.Verdict{State: breaker.Open, Reason: reason}, cooldown)
+	return sleep(ctx, cooldown, "cooldown")
+}
+
+// halfOpen runs a round of probes. A dependency that has none is asked by the
+// ramp instead.
+func (o *outage) halfOpen(ctx workflow.Context) (Finding, error) {
+	if o.Call == nil {
+		return Passed, nil
+	}
+	o.enter(ctx, breaker.Verdict{State: breaker.HalfOpen, Reason: o.verdict.Reason},
+		time.Duration(o.Breaker.ProbeSuccesses)*(o.Breaker.Latency+o.Breaker.ProbeInterval))
+	return o.probe(ctx, o.Breaker.ProbeSuccesses)
+}
+
+// probe runs the probe workflow as a child. It is over after its lease, whatever
+// happens to it.
+func (o *outage) probe(ctx workflow.Context, successes int) (Finding, error) {
+	lease := time.Duration(successes) * (2*o.Breaker.Latency + o.Breaker.ProbeInterval + o.Call.QueueTimeout + time.Second)
+	childCtx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:               ProbeID(o.Key),
+		WorkflowExecutionTimeout: lease,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_TERMINATE,
+		StaticSummary:            "Synthetic calls to " + o.Key.String(),
+	})
+	var report ProbeReport
+	err := workflow.ExecuteChildWorkflow(childCtx, ProbeWorkflow, ProbeInput{
+		Key: o.Key, Call: *o.Call, Successes: successes,
+		Timeout: o.Breaker.Latency, Interval: o.Breaker.ProbeInterval,
+	}).Get(ctx, &report)
+	if ctx.Err() != nil {
+		return Inconclusive, ctx.Err()
+	}
+	if err != nil {
+		report = ProbeReport{Finding: Inconclusive}
+	}
+	o.report.Probes += len(report.Calls)
+	o.lastProbe = &report
+	return report.Finding, nil
+}
+
+// recovering lets traffic return by steps. It gives a reason when the calls of
+// the ramp, or a probe in their stead, find the dependency down again.
+func (o *outage) recovering(ctx workflow.Context) (*breaker.Reason, error) {
+	o.reports.Reset()
+	first := o.nextEpoch(ctx)
+	convicted := func() (breaker.Reason, bool) {
+		return fleet.Convict(o.Breaker.JudgeRamp, o.ramp(first))
+	}
+	for step, share := range o.Breaker.Ramp {
+		o.enter(ctx, breaker.Verdict{State: breaker.Recovering, Reason: o.verdict.Reason, Step: step, Share: share}, o.Breaker.RampStep)
+		before := o.rampSamples(first)
+		var reason breaker.Reason
+		var guilty bool
+		if _, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+			Timeout:      o.Breaker.RampStep,
+			TimerOptions: workflow.TimerOptions{Summary: fmt.Sprintf("ramp at %d%%", share)},
+		}, func() bool {
+			reason, guilty = convicted()
+			return guilty
+		}); err != nil {
+			return nil, err
+		}
+		if guilty {
+			return &reason, nil
+		}
+		// A step moves on by evidence, not by silence: where the ramp's own calls
+		// are too few, one synthetic call stands in for them.
+		if o.Call == nil || o.rampSamples(first)-before >= o.Breaker.RampMinSamples {
+			continue
+		}
+		finding, err := o.probe(ctx, 1)
+		if err != nil {
+			return nil, err
+		}
+		if reason, guilty = convicted(); guilty {
+			return &reason, nil
+		}
+		if finding == Refuted {
+			return &breaker.Reason{Rule: breaker.RuleProbe}, nil
+		}
+	}
+	return nil, nil
+}
+
+// ramp gives the reports that are about the calls of this ramp.
+func (o *outage) ramp(firstEpoch int64) []fleet.Report {
+	var ramp []fleet.Report
+	for _, r := range o.reports.All() {
+		if r.State == breaker.Recovering && r.Epoch >= firstEpoch {
+			ramp = append(ramp, r)
+		}
+	}
+	return ramp
+}
+
+func (o *outage) rampSamples(firstEpoch int64) int {
+	n := 0
+	for _, r := range o.ramp(firstEpoch) {
+		n += r.Ramp
+	}
+	return n
+}
+
+// closed tells everyone, and completes unless the dependency went down again in
+// the meantime.
+func (o *outage) closed(ctx workflow.Context) (*breaker.Reason, error) {
+	o.reports.Reset()
+	published := o.enter(ctx, breaker.Verdict{State: breaker.Closed}, 0)
+	if _, err := workflow.AwaitWithTimeout(ctx, publishDeadline, published.IsReady); err != nil {
+		return nil, err
+	}
+	if reason, guilty := fleet.Convict(o.Breaker.Judge, o.reports.All()); guilty {
+		o.round++
+		return &reason, nil
+	}
+	return nil, nil
+}
+
+// enter moves to the state of v, which is due to end after d, and publishes it.
+func (o *outage) enter(ctx workflow.Context, v breaker.Verdict, d time.Duration) workflow.Future {
+	now := workflow.Now(ctx)
+	o.report.Seconds[o.verdict.State.String()] += o.sinceEntered(now)
+	v.Epoch, v.Since, v.Outage = o.nextEpoch(ctx), o.verdict.Since, workflow.GetInfo(ctx).WorkflowExecution.ID
+	if d > 0 {
+		v.Next = now.Add(d)
+	}
+	o.verdict, o.entered = v, now
+	o.show(ctx, v.State.String())
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout:    5 * time.Second,
+		ScheduleToCloseTimeout: time.Minute,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second},
+		Summary:                v.State.String(),
+	}), PublishActivity, fleet.Entry{Key: o.Key, Verdict: v})
+}
+
+func (o *outage) sinceEntered(now time.Time) float64 {
+	if o.verdict.State == breaker.Closed {
+		return 0
+	}
+	return now.Sub(o.entered).Seconds()
+}
+
+// nextEpoch grows with each call over all outages of a key, also when a
+// terminated outage is started anew: it is the time of day, or one more than
+// the last.
+func (o *outage) nextEpoch(ctx workflow.Context) int64 {
+	return max(o.verdict.Epoch+1, workflow.Now(ctx).UnixMilli())
+}
+
+// show puts the state where the Temporal UI looks for it.
+func (o *outage) show(ctx workflow.Context, state string) {
+	o.name = state
+	workflow.SetCurrentDetails(ctx, o.markdown())
+	if o.searchable {
+		// The only error here is an attribute set that is empty.
+		_ = workflow.UpsertTypedSearchAttributes(ctx,
+			temporal.NewSearchAttributeKeyKeyword(SearchDependency).ValueSet(o.Key.Dependency),
+			temporal.NewSearchAttributeKeyKeyword(SearchRegion).ValueSet(o.Key.Region),
+			temporal.NewSearchAttributeKeyKeyword(SearchState).ValueSet(state))
+	}
+}
+
+// findSearchAttributes asks once whether the namespace has the search
+// attributes: setting one that it lacks would fail the workflow task.
+func (o *outage) findSearchAttributes(ctx workflow.Context) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: 10 * time.Second,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:                "does the namespace have our search attributes?",
+	})
+	if err := workflow.ExecuteActivity(ctx, SearchAttributesActivity).Get(ctx, &o.searchable); err != nil {
+		o.searchable = false
+	}
+	if o.searchable {
+		o.show(ctx, o.name)
+	}
+}
+
+// continueAsNew hands over to a fresh history, with every report heard.
+func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) error {
+	reports := workflow.GetSignalChannel(ctx, ReportSignal)
+	var r fleet.Report
+	for reports.ReceiveAsync(&r) {
+		o.hear(r)
+		r = fleet.Report{}
+	}
+	o.report.Workers += len(o.workers)
+	return workflow.NewContinueAsNewError(ctx, OutageWorkflow, OutageInput{Settings: o.Settings, Carried: &Carried{
+		Epoch: o.verdict.Epoch, Round: o.round, Reason: reason, Report: o.report,
+	}})
+}
+
+// random draws one number from [0, 1) and records it.
+func random(ctx workflow.Context) float64 {
+	stream := workflow.GetRandomStream(ctx, "toolbreaker/jitter")
+	return float64(stream.Uint64()>>11) / (1 << 53)
+}
+
+func sleep(ctx workflow.Context, d time.Duration, summary string) error {
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: summary}).Get(ctx, nil)
+}

@@ -1,0 +1,85 @@
+package probeworkflow
+
+import (
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+)
+
+const (
+	// OutageWorkflow and ProbeWorkflow are the workflow types.
+	OutageWorkflow = "BreakerOutage"
+	ProbeWorkflow  = "BreakerProbe"
+	// ReportSignal brings an outage one [fleet.Report].
+	ReportSignal = "report"
+	// StateQuery answers with the outage's [Status].
+	StateQuery = "state"
+
+	// SearchDependency, SearchRegion and SearchState are the search attributes,
+	// all of type Keyword, by which outages are found.
+	SearchDependency = "BreakerDependency"
+	SearchRegion     = "BreakerRegion"
+	SearchState      = "BreakerState"
+)
+
+// OutageID is the ID of the outage workflow of key. Temporal itself sees to it
+// that there is one at a time.
+func OutageID(key breaker.Key) string { return "outage/" + key.String() }
+
+// ProbeID is the ID of the probe workflow of key.
+func ProbeID(key breaker.Key) string { return "probe/" + key.String() }
+
+// Settings are all that an outage workflow is configured by. They reach it as
+// input, so that changed code or configuration still replays.
+type Settings struct {
+	Key breaker.Key `json:"key"`
+	// Breaker has its defaults set.
+	Breaker breaker.Config `json:"breaker"`
+	// Call is the synthetic call; nil for a dependency that says it has none.
+	Call *Call `json:"probe,omitempty"`
+}
+
+// Call is a synthetic call: an activity, its arguments, and where it runs.
+type Call struct {
+	Activity string `json:"activity"`
+	// Args are encoded as the tool's own arguments are.
+	Args []Payload `json:"args,omitempty"`
+	// TaskQueue is the tool's own task queue.
+	TaskQueue string `json:"task_queue"`
+	// QueueTimeout bounds the wait for a worker to take the call. A call that
+	// nobody takes says nothing about the dependency.
+	QueueTimeout time.Duration `json:"queue_timeout_ns"`
+}
+
+// Payload carries an encoded argument inside another value's JSON.
+type Payload struct {
+	Metadata map[string][]byte `json:"metadata"`
+	Data     []byte            `json:"data"`
+}
+
+// EncodeArgs encodes the arguments of a synthetic call.
+func EncodeArgs(dc converter.DataConverter, args []any) ([]Payload, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	encoded, err := dc.ToPayloads(args...)
+	if err != nil {
+		return nil, err
+	}
+	var payloads []Payload
+	for _, p := range encoded.GetPayloads() {
+		payloads = append(payloads, Payload{Metadata: p.GetMetadata(), Data: p.GetData()})
+	}
+	return payloads, nil
+}
+
+func rawArgs(payloads []Payload) []any {
+	args := make([]any, 0, len(payloads))
+	for _, p := range payloads {
+		args = append(args, converter.NewRawValue(&commonpb.Payload{Metadata: p.Metadata, Data: p.Data}))
+	}
+	return args
+}
