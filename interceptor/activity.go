@@ -67,11 +67,16 @@ func (a *activityInterceptor) probe(ctx context.Context, d *dependency, in *inte
 	if ctx.Err() == nil && clock.Elapsed()-begun > limit {
 		return nil, probeError(probeworkflow.ProbeFailed, "slower than the latency threshold")
 	}
-	switch d.classify(ctx, result, err) {
-	case breaker.Failure:
-		return nil, probeError(probeworkflow.ProbeFailed, "failed")
-	case breaker.Ignored:
+	switch outcome := d.classify(ctx, result, err); {
+	case outcome == breaker.Ignored:
 		return nil, probeError(probeworkflow.ProbeIgnored, "says nothing about the dependency")
+	case outcome == breaker.Failure:
+		return nil, probeError(probeworkflow.ProbeFailed, "failed")
+	case err != nil:
+		// A customer's call that is told "no" shows a healthy dependency. A synthetic
+		// one is made to succeed: told "no", its arguments or its credentials are
+		// wrong, and it may never have reached what it is to exercise.
+		return nil, probeError(probeworkflow.ProbeFailed, "refused")
 	}
 	// The answer itself is nobody's; it stays out of the history.
 	return nil, nil

@@ -131,10 +131,7 @@ func (c Config) validate() error {
 	}
 	names, owner := map[string]bool{}, map[string]string{}
 	for i, d := range c.Dependencies {
-		at := fmt.Sprintf("Dependencies[%d]", i)
-		if d.Name != "" {
-			at = fmt.Sprintf("Dependencies[%d] (%s)", i, d.Name)
-		}
+		at := dependencyField(i, d.Name)
 		if err := breaker.ValidateName(d.Name); err != nil {
 			wrong(at+".Name", "%v", err)
 		} else if names[d.Name] {
@@ -164,6 +161,14 @@ func (c Config) validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// dependencyField is how messages name a dependency of the configuration.
+func dependencyField(i int, name string) string {
+	if name == "" {
+		return fmt.Sprintf("Dependencies[%d]", i)
+	}
+	return fmt.Sprintf("Dependencies[%d] (%s)", i, name)
 }
 
 func unjoin(err error) []error {

@@ -66,8 +66,8 @@ func (p *Plugin) checkRegistered() error {
 	for i, d := range p.dependencies {
 		check := func(field, name string) {
 			if _, ok := p.activities[name]; !ok {
-				errs = append(errs, fmt.Errorf("Dependencies[%d] (%s).%s: no worker of this plugin has registered an activity %q; registered are: %s",
-					i, d.Name, field, name, strings.Join(known, ", ")))
+				errs = append(errs, fmt.Errorf("%s: no worker of this plugin has registered an activity %q; registered are: %s",
+					dependencyField(i, d.Name)+"."+field, name, strings.Join(known, ", ")))
 			}
 		}
 		for j, name := range d.Tools {

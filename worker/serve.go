@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/worker/app"
+	"github.com/toolbreaker/toolbreaker/worker/devserver"
+)
+
+// serverOptions are the flags of commands that bring a server of their own.
+type serverOptions struct {
+	speed        float64
+	db, log      string
+	port, uiPort int
+}
+
+// start starts server and carrier. The function given stops them and closes the
+// log.
+func (o serverOptions) start(ctx context.Context) (*app.App, func(), error) {
+	logger, closeLog, err := openLog(o.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := app.Start(ctx, app.Options{
+		Speed: o.speed, Logger: logger,
+		Server: devserver.Options{DBFile: o.db, Port: o.port, UIPort: o.uiPort, Logger: logger},
+	})
+	if err != nil {
+		closeLog()
+		return nil, nil, err
+	}
+	return a, func() {
+		a.Stop()
+		closeLog()
+	}, nil
+}
+
+func openLog(file string) (*slog.Logger, func(), error) {
+	if file == "" {
+		return slog.New(slog.DiscardHandler), func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--log: %w", err)
+	}
+	return slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})), func() { _ = f.Close() }, nil
+}
+
+func serveCommand() *cobra.Command {
+	o := serverOptions{speed: 1}
+	c := &cobra.Command{
+		Use:           "worker",
+		Short:         "Serve: Temporal with its UI, a worker with the breaker, an agent, and a carrier to break",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return serve(c.Context(), o, c.OutOrStdout())
+		},
+	}
+	serverFlags(c, &o)
+	return c
+}
+
+func serve(ctx context.Context, o serverOptions, out io.Writer) error {
+	a, stop, err := o.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	w, err := a.StartWorker(app.WorkerOptions{OnTransition: func(t breaker.Transition) {
+		fmt.Fprintf(out, "%s  breaker %s: %s → %s", t.At.Format("15:04:05"), t.Key, t.From, t.To)
+		if t.To == breaker.Open {
+			fmt.Fprintf(out, " (%s)", t.Reason)
+		}
+		fmt.Fprintln(out)
+	}})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+
+	address := "as the environment configures"
+	if a.Server != nil {
+		address = a.Server.HostPort()
+		fmt.Fprintf(out, "Temporal UI     %s\n", a.Server.UIURL())
+	}
+	fmt.Fprintf(out, "Temporal        %s\n", address)
+	fmt.Fprintf(out, "Carrier         %s\n\n", a.Carrier.URL())
+	fmt.Fprintln(out, "Ask the agent (another terminal):")
+	fmt.Fprintf(out, "  TEMPORAL_ADDRESS=%s go run ./worker ticket EU-1001\n\n", address)
+	fmt.Fprintln(out, "Break the carrier, and repair it:")
+	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=hang'\n", a.Carrier.URL())
+	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=healthy'\n", a.Carrier.URL())
+	fmt.Fprintln(out, "  kinds: hang, slow, error, flaky&share=0.6, rate-limited, lying, healthy; regions: eu-west, us-east")
+	fmt.Fprintln(out, "\nCtrl-C stops everything.")
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"github.com/toolbreaker/toolbreaker/worker/agent"
+	"github.com/toolbreaker/toolbreaker/worker/app"
+	"github.com/toolbreaker/toolbreaker/worker/devserver"
+)
+
+func ticketCommand() *cobra.Command {
+	var speed float64
+	var label bool
+	c := &cobra.Command{
+		Use:   "ticket ORDER...",
+		Short: "Ask the agent of a running worker about orders, and print its answers",
+		Long: "Ask the agent of a running worker about orders. TEMPORAL_ADDRESS names the server.\n" +
+			"Orders that begin with EU- travel through eu-west, those with US- through us-east.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, orders []string) error {
+			return ask(c.Context(), c.OutOrStdout(), orders, speed, label)
+		},
+	}
+	c.Flags().Float64Var(&speed, "speed", 1, "the worker's speed")
+	c.Flags().BoolVar(&label, "return", false, "ask for a return label as well")
+	return c
+}
+
+// ask starts a run for each order and prints the answers as they come.
+func ask(ctx context.Context, out io.Writer, orders []string, speed float64, label bool) error {
+	c, configured, err := devserver.FromEnvironment(client.Options{
+		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		return err
+	}
+	if !configured {
+		return errors.New("TEMPORAL_ADDRESS is not set: set it to the address that `go run ./worker` printed")
+	}
+	defer c.Close()
+
+	var mu sync.Mutex
+	var errs []error
+	var runs sync.WaitGroup
+	for i, order := range orders {
+		runs.Go(func() {
+			outcome, err := app.Ask(ctx, c, agent.Ticket{
+				ID: fmt.Sprintf("%d-%d", time.Now().UnixMilli(), i), OrderID: order,
+				Question: "Where is my parcel?", Return: label, Speed: speed,
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", order, err))
+				return
+			}
+			fmt.Fprintf(out, "%s (%.1f s): %s\n", order, outcome.Seconds, outcome.Text)
+			if outcome.Escalation != "" {
+				fmt.Fprintf(out, "  escalated: %s\n", outcome.Escalation)
+			}
+		})
+	}
+	runs.Wait()
+	return errors.Join(errs...)
+}
