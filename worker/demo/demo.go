@@ -101,7 +101,8 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 	}
 	protectedBegan, end := time.Now(), s.traffic(ctx)
 	faulted, opened, err := func() (faulted time.Time, opened breaker.Transition, err error) {
-		if err = s.pause(ctx, 15*time.Second); err != nil {
+		// Long enough for as many runs to be under way as ever will be.
+		if err = s.pause(ctx, 25*time.Second); err != nil {
 			return
 		}
 		if faulted, err = set(o.Fault); err != nil {
@@ -164,7 +165,7 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 	err = timeline{story: s, calls: calls, acts: []actSpan{
 		{"healthy", healthyBegan, unprotectedBegan},
 		{"outage, no breaker", unprotectedBegan, protectedBegan},
-		{"outage, breaker", protectedBegan, repaired},
+		{"with the breaker", protectedBegan, repaired},
 		{"recovery", repaired, recovered},
 	}}.write(filepath.Join(o.Dir, TimelineFile))
 	return report, stop, err

@@ -17,27 +17,36 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
 )
 
-// bin is how wide a bar of calls is, in the story's seconds.
-const bin = 5.0
+const (
+	pictureWidth  = 26 * vg.Centimeter
+	pictureHeight = 17 * vg.Centimeter
+	// bin is how wide a bar of calls is, in the story's seconds.
+	bin = 5.0
+	// headroom leaves space over the highest bar for legend and names.
+	headroom = 1.35
+)
 
 var (
-	stateColors = map[breaker.State]color.RGBA{
-		breaker.Open:       {R: 0xd6, G: 0x45, B: 0x41, A: 0xff},
-		breaker.HalfOpen:   {R: 0xf0, G: 0xa3, B: 0x30, A: 0xff},
-		breaker.Recovering: {R: 0xf6, G: 0xd9, B: 0x5b, A: 0xff},
-	}
-	closedColor   = color.RGBA{R: 0x5b, G: 0xb5, B: 0x74, A: 0xff}
-	customerColor = color.RGBA{R: 0x2f, G: 0x6d, B: 0xb5, A: 0xff}
-	probeColor    = color.RGBA{R: 0xd6, G: 0x45, B: 0x41, A: 0xff}
-	actColor      = color.RGBA{R: 0x88, G: 0x88, B: 0x88, A: 0xff}
+	green  = color.RGBA{R: 0x5b, G: 0xb5, B: 0x74, A: 0xff}
+	red    = color.RGBA{R: 0xd6, G: 0x45, B: 0x41, A: 0xff}
+	orange = color.RGBA{R: 0xf0, G: 0xa3, B: 0x30, A: 0xff}
+	yellow = color.RGBA{R: 0xf6, G: 0xd9, B: 0x5b, A: 0xff}
+	blue   = color.RGBA{R: 0x2f, G: 0x6d, B: 0xb5, A: 0xff}
+	grey   = color.RGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff}
+	pale   = color.RGBA{R: 0xe6, G: 0xe6, B: 0xe6, A: 0xff}
 )
+
+var stateColors = map[breaker.State]color.RGBA{
+	breaker.Closed: green, breaker.Open: red, breaker.HalfOpen: orange, breaker.Recovering: yellow,
+}
 
 // timeline draws a story: the calls that reached the carrier, the breaker's
 // states as bands, and how long each run took.
 type timeline struct {
 	story *story
 	calls []carrier.Call
-	acts  []actSpan
+	// acts are the four of the demo, in order.
+	acts []actSpan
 }
 
 type actSpan struct {
@@ -45,37 +54,46 @@ type actSpan struct {
 	begin, end time.Time
 }
 
+func (t timeline) end() float64 { return t.story.at(t.acts[len(t.acts)-1].end) }
+
 func (t timeline) write(file string) error {
-	calls, err := t.callsPlot()
-	if err != nil {
-		return err
-	}
-	runs, err := t.runsPlot()
-	if err != nil {
-		return err
-	}
-	states, err := t.statesPlot()
-	if err != nil {
-		return err
-	}
-	canvas := vgsvg.New(26*vg.Centimeter, 16*vg.Centimeter)
+	canvas := vgsvg.New(pictureWidth, pictureHeight)
 	dc := draw.New(canvas)
-	end := t.story.at(t.acts[len(t.acts)-1].end)
-	rows := [][]*plot.Plot{{calls}, {states}, {runs}}
-	for _, row := range rows {
-		row[0].X.Min, row[0].X.Max = 0, end
-		if err := t.actLines(row[0]); err != nil {
-			return err
-		}
+	rows := []struct {
+		draw     func(*plot.Plot) error
+		from, to vg.Length // of the picture's height
+		plot     *plot.Plot
+		area     draw.Canvas
+	}{
+		{draw: t.drawCalls, from: 0.55, to: 0.99},
+		{draw: t.drawStates, from: 0.39, to: 0.53},
+		{draw: t.drawRuns, from: 0.01, to: 0.37},
 	}
-	// The middle row is a band: the three heights are set by hand.
-	height := dc.Max.Y - dc.Min.Y
-	parts := []struct{ from, to float64 }{{0.56, 1}, {0.40, 0.54}, {0, 0.38}}
-	for i, row := range rows {
-		row[0].Draw(draw.Canvas{Canvas: dc.Canvas, Rectangle: vg.Rectangle{
-			Min: vg.Point{X: dc.Min.X, Y: dc.Min.Y + height*vg.Length(parts[i].from)},
-			Max: vg.Point{X: dc.Max.X - 8, Y: dc.Min.Y + height*vg.Length(parts[i].to)},
-		}})
+	// The three share one time axis: their data must begin and end at the same
+	// places, however wide each one's labels are.
+	left, right := vg.Length(0), dc.Max.X
+	for i := range rows {
+		r := &rows[i]
+		r.plot = newPlot()
+		if err := r.draw(r.plot); err != nil {
+			return fmt.Errorf("drawing the timeline: %w", err)
+		}
+		r.plot.X.Min, r.plot.X.Max = 0, t.end()
+		if err := t.markActs(r.plot); err != nil {
+			return fmt.Errorf("drawing the timeline: %w", err)
+		}
+		r.area = draw.Canvas{Canvas: dc.Canvas, Rectangle: vg.Rectangle{
+			Min: vg.Point{X: dc.Min.X + 6, Y: pictureHeight * r.from},
+			Max: vg.Point{X: dc.Max.X - 12, Y: pictureHeight * r.to},
+		}}
+		data := r.plot.DataCanvas(r.area)
+		left, right = max(left, data.Min.X), min(right, data.Max.X)
+	}
+	for _, r := range rows {
+		data := r.plot.DataCanvas(r.area)
+		r.area.Min.X += left - data.Min.X
+		r.area.Max.X += right - data.Max.X
+		r.plot.Draw(r.area)
 	}
 	var svg bytes.Buffer
 	if _, err := canvas.WriteTo(&svg); err != nil {
@@ -84,11 +102,10 @@ func (t timeline) write(file string) error {
 	return os.WriteFile(file, svg.Bytes(), 0o644)
 }
 
-// callsPlot counts the calls that reached the failing region.
-func (t timeline) callsPlot() (*plot.Plot, error) {
-	p := newPlot("calls reaching the carrier, in 5 s")
-	end := t.story.at(t.acts[len(t.acts)-1].end)
-	bins := int(end/bin) + 1
+// drawCalls counts the calls that reached the failing region, probes on top.
+func (t timeline) drawCalls(p *plot.Plot) error {
+	p.Y.Label.Text = "calls reaching the carrier in 5 s"
+	bins := int(t.end()/bin) + 1
 	customers, probes := make([]float64, bins), make([]float64, bins)
 	for _, c := range t.calls {
 		at := int(t.story.at(c.At) / bin)
@@ -102,73 +119,63 @@ func (t timeline) callsPlot() (*plot.Plot, error) {
 			probes[at]++
 		}
 	}
-	p.Y.Min = 0
-	for _, series := range []struct {
-		name   string
-		counts []float64
-		base   []float64
-		color  color.RGBA
-	}{{"customers' calls", customers, make([]float64, bins), customerColor}, {"probes", probes, customers, probeColor}} {
-		for i, n := range series.counts {
-			if n == 0 {
-				continue
-			}
-			if err := addBox(p, float64(i)*bin+0.5, series.base[i], float64(i+1)*bin-0.5, series.base[i]+n, series.color); err != nil {
-				return nil, err
-			}
-			p.Y.Max = max(p.Y.Max, series.base[i]+n)
+	highest := 1.0
+	for i := range bins {
+		from, to := float64(i)*bin+0.4, float64(i+1)*bin-0.4
+		if err := addBox(p, from, 0, to, customers[i], blue); err != nil {
+			return err
 		}
-		p.Legend.Add(series.name, swatch{series.color})
+		if err := addBox(p, from, customers[i], to, customers[i]+probes[i], red); err != nil {
+			return err
+		}
+		highest = max(highest, customers[i]+probes[i])
 	}
-	p.Legend.Top = true
-	return p, nil
+	p.Y.Min, p.Y.Max = 0, highest*headroom
+	p.Legend.Add("customers' calls", swatch{blue})
+	p.Legend.Add("probes", swatch{red})
+	return t.nameActs(p)
 }
 
-// statesPlot is a band of the breaker's states.
-func (t timeline) statesPlot() (*plot.Plot, error) {
-	p := newPlot("breaker")
+// drawStates is a band of the breaker's states.
+func (t timeline) drawStates(p *plot.Plot) error {
+	p.Y.Label.Text = "breaker"
 	p.Y.Min, p.Y.Max = 0, 1
 	p.Y.Tick.Marker = plot.ConstantTicks(nil)
 	p.HideX()
-	state := breaker.Closed
-	from := t.story.at(t.acts[2].begin)
-	// Act 1 has a breaker too: closed throughout.
-	if err := addBox(p, 0, 0, t.story.at(t.acts[1].begin), 1, closedColor); err != nil {
-		return nil, err
+	without := t.acts[1]
+	if err := addBox(p, 0, 0, t.story.at(without.begin), 1, green); err != nil {
+		return err
 	}
-	band := func(to float64) error {
-		fill, ok := stateColors[state]
-		if !ok {
-			fill = closedColor
-		}
-		return addBox(p, from, 0, to, 1, fill)
+	if err := addBox(p, t.story.at(without.begin), 0, t.story.at(without.end), 1, pale); err != nil {
+		return err
 	}
+	state, from := breaker.Closed, t.story.at(without.end)
 	for _, e := range t.story.edges {
 		at := t.story.at(e.At)
-		if err := band(at); err != nil {
-			return nil, err
+		if err := addBox(p, from, 0, at, 1, stateColors[state]); err != nil {
+			return err
 		}
 		from, state = at, e.To
 	}
-	if err := band(t.story.at(t.acts[3].end)); err != nil {
-		return nil, err
+	if err := addBox(p, from, 0, t.end(), 1, stateColors[state]); err != nil {
+		return err
 	}
-	p.Legend.Add("closed", swatch{closedColor})
-	for _, s := range []breaker.State{breaker.Open, breaker.HalfOpen, breaker.Recovering} {
+	for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.Recovering} {
 		p.Legend.Add(s.String(), swatch{stateColors[s]})
 	}
-	p.Legend.Left, p.Legend.Top, p.Legend.XOffs = true, true, vg.Points(260)
-	return p, nil
+	p.Legend.Add("no breaker", swatch{pale})
+	return nil
 }
 
-// runsPlot is one point a run: when it began, how long it took.
-func (t timeline) runsPlot() (*plot.Plot, error) {
-	p := newPlot("run, seconds")
+// drawRuns is one point a run: when it began, how long it took, how it ended.
+func (t timeline) drawRuns(p *plot.Plot) error {
 	p.X.Label.Text = "seconds of the story"
-	p.Y.Min = 0
+	p.Y.Label.Text = "run, seconds"
 	var whole, partial, empty plotter.XYs
+	highest := 1.0
 	for _, r := range t.story.runs {
 		point := plotter.XY{X: t.story.at(r.began), Y: r.seconds}
+		highest = max(highest, r.seconds)
 		switch {
 		case r.outcome.Empty:
 			empty = append(empty, point)
@@ -182,60 +189,87 @@ func (t timeline) runsPlot() (*plot.Plot, error) {
 		name   string
 		points plotter.XYs
 		color  color.RGBA
-	}{{"whole answer", whole, closedColor}, {"partial answer, escalated", partial, stateColors[breaker.HalfOpen]}, {"nothing", empty, probeColor}} {
+	}{{"whole answer", whole, green}, {"partial answer, escalated", partial, orange}, {"no answer", empty, red}} {
 		if len(series.points) == 0 {
 			continue
 		}
 		s, err := plotter.NewScatter(series.points)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.GlyphStyle = draw.GlyphStyle{Color: series.color, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
 		p.Add(s)
 		p.Legend.Add(series.name, s)
 	}
-	p.Legend.Top = true
-	return p, nil
+	p.Y.Min, p.Y.Max = 0, highest*headroom
+	return nil
 }
 
-// actLines marks where each act begins.
-func (t timeline) actLines(p *plot.Plot) error {
+// markActs draws a line where each act begins.
+func (t timeline) markActs(p *plot.Plot) error {
 	for _, act := range t.acts[1:] {
 		x := t.story.at(act.begin)
 		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}})
 		if err != nil {
 			return err
 		}
-		line.Color, line.Dashes = actColor, []vg.Length{vg.Points(3), vg.Points(3)}
+		line.Color, line.Dashes = grey, []vg.Length{vg.Points(3), vg.Points(3)}
 		p.Add(line)
 	}
-	if p.Y.Label.Text[:3] != "cal" {
-		return nil
-	}
-	var labels plotter.XYLabels
-	for _, act := range t.acts {
-		labels.XYs = append(labels.XYs, plotter.XY{X: t.story.at(act.begin), Y: p.Y.Max})
-		labels.Labels = append(labels.Labels, " "+act.name)
-	}
-	text, err := plotter.NewLabels(labels)
-	if err != nil {
-		return err
-	}
-	p.Add(text)
-	p.Y.Max *= 1.1
 	return nil
 }
 
-func newPlot(label string) *plot.Plot {
+func (t timeline) nameActs(p *plot.Plot) error {
+	var names plotter.XYLabels
+	for _, act := range t.acts {
+		names.XYs = append(names.XYs, plotter.XY{X: t.story.at(act.begin), Y: p.Y.Max * 0.94})
+		names.Labels = append(names.Labels, " "+act.name)
+	}
+	labels, err := plotter.NewLabels(names)
+	if err != nil {
+		return err
+	}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font.Size = vg.Points(9)
+	}
+	p.Add(labels)
+	return nil
+}
+
+func newPlot() *plot.Plot {
 	p := plot.New()
-	p.Y.Label.Text = label
-	p.Y.Label.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size = vg.Points(9), vg.Points(9)
-	p.Legend.TextStyle.Font.Size = vg.Points(8)
 	p.BackgroundColor = color.White
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Label.TextStyle.Font.Size = vg.Points(9)
+		axis.Tick.Label.Font.Size = vg.Points(8)
+		axis.Tick.Marker = wholeTicks{}
+	}
+	p.Legend.TextStyle.Font.Size = vg.Points(8)
+	p.Legend.Padding = vg.Points(1.5)
+	// Where the act without a breaker leaves room.
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = pictureWidth*0.42, -vg.Points(10)
 	return p
 }
 
+// wholeTicks labels ticks by whole numbers.
+type wholeTicks struct{}
+
+// Ticks are gonum's own, labelled anew.
+func (wholeTicks) Ticks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = fmt.Sprintf("%.0f", ticks[i].Value)
+		}
+	}
+	return ticks
+}
+
 func addBox(p *plot.Plot, x0, y0, x1, y1 float64, fill color.Color) error {
+	if x0 >= x1 || y0 >= y1 {
+		return nil
+	}
 	box, err := plotter.NewPolygon(plotter.XYs{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}})
 	if err != nil {
 		return err
