@@ -19,6 +19,9 @@ func (o *outage) markdown() string {
 	if v.Reason.Rule != "" {
 		fmt.Fprintf(&s, "- reason: %s\n", v.Reason)
 	}
+	if o.report.Reason != "" && o.report.Reason != v.Reason.String() {
+		fmt.Fprintf(&s, "- opened first because: %s\n", o.report.Reason)
+	}
 	switch v.State {
 	case breaker.Open:
 		fmt.Fprintf(&s, "- next probe at %s\n", v.Next.UTC().Format(time.TimeOnly+" UTC"))

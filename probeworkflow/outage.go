@@ -308,6 +308,9 @@ func (o *outage) closed(ctx workflow.Context) (*breaker.Reason, error) {
 	if _, err := workflow.AwaitWithTimeout(ctx, publishDeadline, published.IsReady); err != nil {
 		return nil, err
 	}
+	// What has arrived with the very task that would complete the outage is heard
+	// first: the server would hand it to nobody else.
+	o.drain(ctx)
 	if reason, guilty := fleet.Convict(o.Breaker.Judge, o.reports.All()); guilty {
 		o.round++
 		return &reason, nil
@@ -376,14 +379,19 @@ func (o *outage) findSearchAttributes(ctx workflow.Context) {
 	}
 }
 
-// continueAsNew hands over to a fresh history, with every report heard.
-func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) error {
+// drain hears every report that has arrived.
+func (o *outage) drain(ctx workflow.Context) {
 	reports := workflow.GetSignalChannel(ctx, ReportSignal)
 	var r fleet.Report
 	for reports.ReceiveAsync(&r) {
 		o.hear(r)
 		r = fleet.Report{}
 	}
+}
+
+// continueAsNew hands over to a fresh history, with every report heard.
+func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) error {
+	o.drain(ctx)
 	o.report.Workers += len(o.workers)
 	return workflow.NewContinueAsNewError(ctx, OutageWorkflow, OutageInput{Settings: o.Settings, Carried: &Carried{
 		Epoch: o.verdict.Epoch, Round: o.round, Reason: reason, Report: o.report,

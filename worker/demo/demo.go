@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	sdkinterceptor "go.temporal.io/sdk/interceptor"
@@ -23,6 +24,9 @@ const (
 
 var carrierKey = breaker.Key{Dependency: carriertools.Dependency, Region: region}
 
+// faults are those that a breaker opens on.
+var faults = []carrier.FaultKind{carrier.Hang, carrier.Slow, carrier.Error, carrier.Flaky, carrier.Lying}
+
 // Options configure a demo.
 type Options struct {
 	// Fault is what happens to the carrier. Empty: it hangs.
@@ -40,10 +44,13 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 	if o.Fault == "" {
 		o.Fault = carrier.Hang
 	}
+	stop = func() {}
+	if !slices.Contains(faults, o.Fault) {
+		return report, stop, fmt.Errorf("fault: %q does not open a breaker; one of %v does", o.Fault, faults)
+	}
 	s := newStory(a)
 	tell := newTeller(o.Out, o.Terminal, s)
 	defer tell.close()
-	stop = func() {}
 
 	start := func(unprotected bool) error {
 		stop()
