@@ -132,13 +132,12 @@ func Board(ctx workflow.Context, table Table) error {
 		if info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > boardHistory {
 			break
 		}
-		var e Entry
-		signals.Receive(ctx, &e)
-		if ctx.Err() != nil {
-			return ctx.Err()
+		// Unlike Receive, this ends when the board is cancelled, and before it has
+		// taken a verdict.
+		if err := workflow.Await(ctx, func() bool { return signals.Len() > 0 }); err != nil {
+			return err
 		}
-		changed = table.set(e)
-		changed = receive() || changed
+		changed = receive()
 	}
 	// Waiters are answered before the run ends, and ask the next run again.
 	draining = true

@@ -54,21 +54,28 @@ func isToolResult(p *commonpb.Payload) bool {
 }
 
 func failed[T any](ctx workflow.Context, tool string, err error) (Result[T], error) {
-	if ctx.Err() != nil || temporal.IsCanceledError(err) {
+	if ctx.Err() != nil {
 		return Result[T]{}, err
 	}
 	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	var timeout *temporal.TimeoutError
+	switch {
+	case errors.As(err, &app):
 		if app.Type() == DependencyUnavailable {
 			var u Unavailable
 			if app.HasDetails() && app.Details(&u) == nil && u.Code == CodeUnavailable {
 				return Result[T]{Unavailable: &u}, nil
 			}
 		}
-		return toolError[T](tool, app.Type(), fmt.Sprintf("%s failed (%s).", tool, app.Type())), nil
-	}
-	var timeout *temporal.TimeoutError
-	if errors.As(err, &timeout) {
+		// What errors.New makes has no type.
+		if app.Type() != "" {
+			return toolError[T](tool, app.Type(), fmt.Sprintf("%s failed (%s).", tool, app.Type())), nil
+		}
+	case temporal.IsCanceledError(err):
+		// This call's own. A cancellation beneath an application error is one that
+		// the tool met elsewhere and failed on.
+		return Result[T]{}, err
+	case errors.As(err, &timeout):
 		return toolError[T](tool, "Timeout", fmt.Sprintf("%s did not answer in time.", tool)), nil
 	}
 	return toolError[T](tool, "Error", fmt.Sprintf("%s failed.", tool)), nil

@@ -2,6 +2,7 @@ package toolcall
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -48,14 +49,13 @@ type Unavailable struct {
 // NewUnavailable makes what a model is told of a refused call to tool, as of now.
 func NewUnavailable(tool string, r breaker.Refusal, now time.Time) Unavailable {
 	wait := max(time.Second, r.RetryAt.Sub(now))
-	seconds := int((wait + time.Second - 1) / time.Second)
 	u := Unavailable{
 		Code:              CodeUnavailable,
 		Dependency:        r.Key.Dependency,
 		Region:            r.Key.Region,
 		Tool:              tool,
-		RetryAfterSeconds: seconds,
-		RetryAt:           now.Add(wait).UTC().Truncate(time.Millisecond),
+		RetryAfterSeconds: int(math.Ceil(wait.Seconds())),
+		RetryAt:           roundUp(now.Add(wait).UTC(), time.Millisecond),
 		Since:             r.Since.UTC().Truncate(time.Millisecond),
 		Rule:              r.Reason.Rule,
 		Reason:            r.Reason.String(),
@@ -72,7 +72,11 @@ func (u Unavailable) instruction() string {
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s (%s) is %s; %s was not executed.", u.Dependency, u.Region, state, u.Tool)
-	fmt.Fprintf(&s, " Do not call it again before %s (in %d s).", u.RetryAt.Format("15:04:05 UTC"), u.RetryAfterSeconds)
+	fmt.Fprintf(&s, " Do not call it again before %s (in %d s).", roundUp(u.RetryAt, time.Second).Format("15:04:05 UTC"), u.RetryAfterSeconds)
 	s.WriteString(" Proceed without this information if you can, or escalate with what you have.")
 	return s.String()
 }
+
+// roundUp rounds a time to retry at to whole units: rounded down, whoever heeds
+// it would come too early.
+func roundUp(t time.Time, unit time.Duration) time.Time { return t.Add(unit - 1).Truncate(unit) }

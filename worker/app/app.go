@@ -226,7 +226,7 @@ func Ask(ctx context.Context, c client.Client, t agent.Ticket) (agent.Outcome, e
 // pollFor bounds one wait for a run's end. The server may miss to tell a waiter
 // of it, and would then answer only when its own long poll is over, up to twenty
 // seconds later; one who asks again is answered at once.
-const pollFor = time.Second
+const pollFor = 3 * time.Second
 
 func await(ctx context.Context, run client.WorkflowRun, result any) error {
 	for {

@@ -52,6 +52,9 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 	tell := newTeller(o.Out, o.Terminal, s)
 	defer tell.close()
 
+	if a.Options.Speed != 1 {
+		tell.line(fmt.Sprintf("At speed %g a second of the clock is %g of the story. The breaker's own words quote the clock.", a.Options.Speed, a.Options.Speed))
+	}
 	start := func(unprotected bool) error {
 		stop()
 		stop = func() {}

@@ -28,7 +28,6 @@ type teller struct {
 	area     *pterm.AreaPrinter
 
 	mu     sync.Mutex
-	name   string
 	plugin *interceptor.Plugin
 	told   int
 
@@ -91,16 +90,17 @@ func (t *teller) watch(p *interceptor.Plugin) {
 
 // act begins an act.
 func (t *teller) act(name, text string) {
+	t.line(fmt.Sprintf("== %s: %s", name, text))
+}
+
+// line tells something that stays.
+func (t *teller) line(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.name = name
-	line := fmt.Sprintf("== %s: %s", name, text)
 	if t.terminal {
 		t.area.Clear()
-		pterm.DefaultBasicText.Println(line)
-		return
 	}
-	fmt.Fprintln(t.out, line)
+	fmt.Fprintln(t.out, text)
 }
 
 // state is where everything stands, with the breaker's edges since last time.
