@@ -1,0 +1,152 @@
+package devserver
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/metrics"
+	"go.temporal.io/server/common/persistence/sql"
+	"go.temporal.io/server/common/persistence/sql/sqlplugin"
+	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/common/primitives"
+	"go.temporal.io/server/common/resolver"
+	sqliteschema "go.temporal.io/server/schema/sqlite"
+)
+
+// database is one server's SQLite database.
+//
+// The server's SQLite plugin keeps one connection a database open until the
+// process ends, whatever is closed. So an in-memory database outlives its
+// server: release empties it. A file stays locked against other processes, and
+// a file deleted between two servers of one process would be written on
+// unseen: openDatabase refuses that.
+type database struct {
+	config *config.SQL
+	file   string // absolute; empty in memory
+}
+
+// filesInUse holds the files of this process's running servers. SQLite's own
+// lock keeps other processes out, but not a second server in this one, which
+// would share the connection.
+var filesInUse sync.Map // absolute path → struct{}
+
+func openDatabase(file string) (*database, error) {
+	if file == "" {
+		return &database{config: &config.SQL{
+			PluginName:   sqliteplugin.PluginName,
+			DatabaseName: primitives.NewUUID().String(), // servers of one process share memory under one name
+			ConnectAttributes: map[string]string{
+				"mode":  "memory",
+				"cache": "shared",
+			},
+		}}, nil
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fmt.Errorf("database file %s: %w", file, err)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("database file %s: its directory cannot be used, create it first: %w", path, err)
+	}
+	if _, taken := filesInUse.LoadOrStore(path, struct{}{}); taken {
+		return nil, fmt.Errorf("database file %s is in use by another server of this process: stop that first, or give another DBFile", path)
+	}
+	d := &database{file: path, config: &config.SQL{
+		PluginName:   sqliteplugin.PluginName,
+		DatabaseName: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), // it becomes part of a URI
+		ConnectAttributes: map[string]string{
+			"mode": "rwc",
+			// Two servers on one file would take its one shard from each
+			// other without end. Exclusive: the second one cannot open it.
+			"locking_mode": "exclusive",
+			// Without these two every transition waits for the disk. What a
+			// crash of the machine may lose is the last moment, never the
+			// database.
+			"journal_mode": "wal",
+			"synchronous":  "normal",
+		},
+	}}
+	if err := d.ensureSchema(); err != nil {
+		filesInUse.Delete(path)
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *database) ensureSchema() error {
+	err := d.admin(func(db sqlplugin.AdminDB) error {
+		// The connection is the only one, so the statements share the
+		// transaction: a start that is killed leaves no half of a schema.
+		// And the lock comes with it, also where nothing is written.
+		if err := db.Exec("BEGIN EXCLUSIVE"); err != nil {
+			return err
+		}
+		if err := setUpSchema(db); err != nil {
+			_ = db.Exec("ROLLBACK")
+			return err
+		}
+		return db.Exec("COMMIT")
+	})
+	if err == nil {
+		if _, stat := os.Stat(d.file); stat != nil {
+			err = errors.New("it was removed while this process still had it open: restart, or give another DBFile")
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "SQLITE_BUSY"):
+		return fmt.Errorf("database file %s is in use by another process: stop that first, or give another DBFile: %w", d.file, err)
+	default:
+		return fmt.Errorf("database file %s cannot be used: %w", d.file, err)
+	}
+}
+
+func setUpSchema(db sqlplugin.AdminDB) error {
+	tables, err := db.ListTables("")
+	switch {
+	case err != nil:
+		return err
+	case len(tables) == 0:
+		return sqliteschema.SetupSchemaOnDB(db)
+	case !slices.Contains(tables, "namespaces"):
+		return errors.New("it holds something else than a Temporal server's state: give another DBFile")
+	}
+	return nil
+}
+
+// emptyDatabase gives back all memory but a page. Dropping the tables one by
+// one would fail at those that belong to a full-text index.
+const emptyDatabase = "PRAGMA writable_schema=ON; DELETE FROM sqlite_master; PRAGMA writable_schema=OFF; VACUUM"
+
+// release gives back what the plugin's lasting connection holds. No server may
+// be running on the database.
+func (d *database) release() error {
+	if d.file == "" {
+		return d.admin(func(db sqlplugin.AdminDB) error { return db.Exec(emptyDatabase) })
+	}
+	defer filesInUse.Delete(d.file)
+	// The file alone holds all state from here on, so it can be copied.
+	err := d.admin(func(db sqlplugin.AdminDB) error { return db.Exec("PRAGMA wal_checkpoint(TRUNCATE)") })
+	if err != nil {
+		return fmt.Errorf("database file %s: state is complete only together with its -wal file: %w", d.file, err)
+	}
+	return nil
+}
+
+func (d *database) admin(use func(sqlplugin.AdminDB) error) error {
+	db, err := sql.NewSQLAdminDB(sqlplugin.DbKindUnknown, d.config, resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	return use(db)
+}
