@@ -75,7 +75,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		case err == nil:
 			// The board is about to continue as new and let its waiters go.
 			pause(ctx, 200*time.Millisecond)
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, errQuiet):
 		default:
 			w.Logger.Debug("Waiting on the breaker board failed; reading its memo instead.", "error", err)
 			pause(ctx, fallbackInterval)
@@ -91,9 +91,21 @@ func (w *Watcher) take(t Table) {
 	w.Apply(t)
 }
 
+// errQuiet says that a whole wait has passed without a change.
+var errQuiet = errors.New("nothing has changed")
+
 func (w *Watcher) wait(ctx context.Context) (Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchDeadline)
 	defer cancel()
+	table, err := w.ask(ctx)
+	// The SDK's own error for a wait that ran out does not unwrap to the context's.
+	if err != nil && ctx.Err() != nil {
+		err = errQuiet
+	}
+	return table, err
+}
+
+func (w *Watcher) ask(ctx context.Context) (Table, error) {
 	var table Table
 	handle, err := w.update(ctx)
 	var notFound *serviceerror.NotFound

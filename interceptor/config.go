@@ -98,6 +98,10 @@ func SyntheticIn(activityType string, args func(region string) []any) Probe {
 // cooldown the first customers' calls of the ramp find out.
 func NoProbe() Probe { return Probe{none: true} }
 
+// maxToolLength keeps what a model is told of a refusal short; models themselves
+// take no longer names.
+const maxToolLength = 100
+
 func (c Config) withDefaults() Config {
 	if c.TaskQueue == "" {
 		c.TaskQueue = DefaultTaskQueue
@@ -129,7 +133,7 @@ func (c Config) validate() error {
 			wrong("Region", "%v (or set Region on each dependency)", err)
 		}
 	}
-	names, owner := map[string]bool{}, map[string]string{}
+	names, owner, prober := map[string]bool{}, map[string]string{}, map[string]string{}
 	for i, d := range c.Dependencies {
 		at := dependencyField(i, d.Name)
 		if err := breaker.ValidateName(d.Name); err != nil {
@@ -145,14 +149,24 @@ func (c Config) validate() error {
 			switch other, taken := owner[tool]; {
 			case tool == "":
 				wrong(fmt.Sprintf("%s.Tools[%d]", at, j), "must not be empty")
+			case len(tool) > maxToolLength:
+				wrong(fmt.Sprintf("%s.Tools[%d]", at, j), "is %d bytes long; at most %d are allowed", len(tool), maxToolLength)
 			case taken:
 				wrong(fmt.Sprintf("%s.Tools[%d]", at, j), "%s already belongs to %s; a tool has one dependency", tool, other)
 			default:
 				owner[tool] = d.Name
 			}
 		}
-		if d.Probe.activity == "" && !d.Probe.none {
+		switch other, taken := prober[d.Probe.activity]; {
+		case d.Probe.none:
+		case d.Probe.activity == "":
 			wrong(at+".Probe", "is missing; use Synthetic with a real tool and arguments that harm nobody, or NoProbe() to do without")
+		case d.Probe.args == nil:
+			wrong(at+".Probe", "SyntheticIn needs a function that gives the arguments")
+		case taken:
+			wrong(at+".Probe", "%s already probes %s; how it ends is judged by one dependency's rules", d.Probe.activity, other)
+		default:
+			prober[d.Probe.activity] = d.Name
 		}
 		if err := d.Breaker.Validate(); err != nil {
 			for _, line := range unjoin(err) {

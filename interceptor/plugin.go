@@ -2,6 +2,7 @@ package interceptor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -44,8 +45,9 @@ type Plugin struct {
 
 	// lifecycle guards running and stop, and is held while workers start and stop.
 	lifecycle sync.Mutex
-	running   int
-	stop      func()
+	// running are the workers that have started, by instance key.
+	running map[string]bool
+	stop    func()
 }
 
 // dependency is a configured one, with defaults set.
@@ -55,7 +57,8 @@ type dependency struct {
 }
 
 func (d *dependency) classify(ctx context.Context, result any, err error) breaker.Outcome {
-	if d.Classify != nil && ctx.Err() == nil {
+	// An activity that ends elsewhere has no outcome yet, whoever is asked.
+	if d.Classify != nil && ctx.Err() == nil && !errors.Is(err, activity.ErrResultPending) {
 		if outcome, ok := d.Classify(result, err); ok {
 			return outcome
 		}
@@ -82,6 +85,7 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 	p := &Plugin{
 		client: c, config: config.withDefaults(),
 		tools: map[string]*tool{}, probes: map[string]*dependency{}, activities: map[string]registered{},
+		running: map[string]bool{},
 	}
 	for _, d := range config.Dependencies {
 		d.Breaker = d.Breaker.WithDefaults()
@@ -138,11 +142,11 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 // and hears what is open before that worker takes its first task. All workers
 // that share a plugin register their activities before the first one starts.
 func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOptions, next func(context.Context, worker.PluginStartWorkerOptions) error) error {
-	if err := p.start(ctx); err != nil {
+	if err := p.start(ctx, o.WorkerInstanceKey); err != nil {
 		return err
 	}
 	if err := next(ctx, o); err != nil {
-		p.release()
+		p.release(o.WorkerInstanceKey)
 		return err
 	}
 	return nil
@@ -152,16 +156,22 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 // is still reported.
 func (p *Plugin) StopWorker(ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions)) {
 	next(ctx, o)
-	p.release()
+	p.release(o.WorkerInstanceKey)
 }
 
-func (p *Plugin) start(ctx context.Context) error {
+func (p *Plugin) start(ctx context.Context, instance string) error {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
-	if p.running > 0 {
-		p.running++
-		return nil
+	if len(p.running) == 0 {
+		if err := p.startControl(ctx); err != nil {
+			return err
+		}
 	}
+	p.running[instance] = true
+	return nil
+}
+
+func (p *Plugin) startControl(ctx context.Context) error {
 	if err := p.checkRegistered(); err != nil {
 		return fmt.Errorf("toolbreaker configuration:\n%w", err)
 	}
@@ -187,7 +197,6 @@ func (p *Plugin) start(ctx context.Context) error {
 		stopWatcher()
 		control.Stop()
 	}
-	p.running = 1
 	return nil
 }
 
@@ -205,11 +214,15 @@ func inBackground(f func(context.Context)) (stop func()) {
 	}
 }
 
-// release stops what start started when the last worker is gone.
-func (p *Plugin) release() {
+// release stops what start started when the last worker is gone. A worker that
+// never started is stopped as well, by callers who clean up, and counts for none.
+func (p *Plugin) release(instance string) {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
-	if p.running--; p.running == 0 {
+	if !p.running[instance] {
+		return
+	}
+	if delete(p.running, instance); len(p.running) == 0 {
 		p.stop()
 	}
 }

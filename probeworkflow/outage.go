@@ -71,6 +71,8 @@ type outage struct {
 	Settings
 	// searchable says that the namespace has the search attributes.
 	searchable bool
+	// signals hold the reports that have arrived and are not heard yet.
+	signals workflow.ReceiveChannel
 	// name is the state for people: the verdict's, or "suspected".
 	name      string
 	reports   fleet.Reports
@@ -87,6 +89,7 @@ type outage struct {
 func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	o := &outage{
 		Settings: in.Settings,
+		signals:  workflow.GetSignalChannel(ctx, ReportSignal),
 		entered:  workflow.Now(ctx),
 		workers:  map[string]bool{},
 		report:   OutageReport{Key: in.Settings.Key, Seconds: map[string]float64{}},
@@ -98,13 +101,9 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	}
 	workflow.Go(ctx, o.findSearchAttributes)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		reports := workflow.GetSignalChannel(ctx, ReportSignal)
-		for {
-			var r fleet.Report
-			if !reports.Receive(ctx, &r) {
-				return
-			}
-			o.hear(r)
+		// Not Receive: a report that it holds is out of convict's reach.
+		for workflow.Await(ctx, func() bool { return o.signals.Len() > 0 }) == nil {
+			o.hear(ctx)
 		}
 	})
 
@@ -115,8 +114,8 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	} else {
 		var guilty bool
 		if reason, guilty = o.suspected(ctx); !guilty {
-			o.report.Outcome, o.report.Ended = "dismissed", workflow.Now(ctx)
-			return o.report, ctx.Err()
+			o.show(ctx, "dismissed")
+			return o.ended(ctx, "dismissed"), ctx.Err()
 		}
 		o.verdict.Since = workflow.Now(ctx)
 		o.report.Since, o.report.Reason = o.verdict.Since, reason.String()
@@ -131,22 +130,44 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 		}
 		reason = *again
 	}
-	o.report.Outcome, o.report.Ended, o.report.Workers = "recovered", workflow.Now(ctx), o.report.Workers+len(o.workers)
-	return o.report, nil
+	return o.ended(ctx, "recovered"), nil
 }
 
-// hear takes a worker's report.
-func (o *outage) hear(r fleet.Report) {
-	if o.reports.Add(r) {
-		o.workers[r.Worker] = true
+func (o *outage) ended(ctx workflow.Context, outcome string) OutageReport {
+	o.report.Outcome, o.report.Ended = outcome, workflow.Now(ctx)
+	o.report.Workers += len(o.workers)
+	return o.report
+}
+
+// hear takes every report that has arrived.
+func (o *outage) hear(ctx workflow.Context) {
+	var r fleet.Report
+	news := false
+	for o.signals.ReceiveAsync(&r) {
+		if o.reports.Add(r) {
+			o.workers[r.Worker] = true
+			news = true
+		}
+		r = fleet.Report{}
 	}
+	if news {
+		workflow.SetCurrentDetails(ctx, o.markdown())
+	}
+}
+
+// convict judges by every report that has arrived, also by one that came with
+// the very task which ends a wait, or the whole outage: the server hands it to
+// nobody else.
+func (o *outage) convict(ctx workflow.Context, rule fleet.Rule, reports func() []fleet.Report) (breaker.Reason, bool) {
+	o.hear(ctx)
+	return fleet.Convict(rule, reports())
 }
 
 // suspected waits until the reports convict, or until the census is over.
 func (o *outage) suspected(ctx workflow.Context) (reason breaker.Reason, guilty bool) {
 	o.show(ctx, "suspected")
 	_, err := workflow.AwaitWithTimeout(ctx, census, func() bool {
-		reason, guilty = fleet.Convict(o.Breaker.Judge, o.reports.All())
+		reason, guilty = o.convict(ctx, o.Breaker.Judge, o.reports.All)
 		return guilty
 	})
 	return reason, guilty && err == nil
@@ -243,7 +264,7 @@ func (o *outage) recovering(ctx workflow.Context) (*breaker.Reason, error) {
 	o.reports.Reset()
 	first := o.nextEpoch(ctx)
 	convicted := func() (breaker.Reason, bool) {
-		return fleet.Convict(o.Breaker.JudgeRamp, o.ramp(first))
+		return o.convict(ctx, o.Breaker.JudgeRamp, func() []fleet.Report { return o.ramp(first) })
 	}
 	for step, share := range o.Breaker.Ramp {
 		o.enter(ctx, breaker.Verdict{State: breaker.Recovering, Reason: o.verdict.Reason, Step: step, Share: share}, o.Breaker.RampStep)
@@ -308,10 +329,7 @@ func (o *outage) closed(ctx workflow.Context) (*breaker.Reason, error) {
 	if _, err := workflow.AwaitWithTimeout(ctx, publishDeadline, published.IsReady); err != nil {
 		return nil, err
 	}
-	// What has arrived with the very task that would complete the outage is heard
-	// first: the server would hand it to nobody else.
-	o.drain(ctx)
-	if reason, guilty := fleet.Convict(o.Breaker.Judge, o.reports.All()); guilty {
+	if reason, guilty := o.convict(ctx, o.Breaker.Judge, o.reports.All); guilty {
 		o.round++
 		return &reason, nil
 	}
@@ -321,7 +339,7 @@ func (o *outage) closed(ctx workflow.Context) (*breaker.Reason, error) {
 // enter moves to the state of v, which is due to end after d, and publishes it.
 func (o *outage) enter(ctx workflow.Context, v breaker.Verdict, d time.Duration) workflow.Future {
 	now := workflow.Now(ctx)
-	o.report.Seconds[o.verdict.State.String()] += o.sinceEntered(now)
+	o.leave(now)
 	v.Epoch, v.Since, v.Outage = o.nextEpoch(ctx), o.verdict.Since, workflow.GetInfo(ctx).WorkflowExecution.ID
 	if d > 0 {
 		v.Next = now.Add(d)
@@ -336,11 +354,12 @@ func (o *outage) enter(ctx workflow.Context, v breaker.Verdict, d time.Duration)
 	}), PublishActivity, fleet.Entry{Key: o.Key, Verdict: v})
 }
 
-func (o *outage) sinceEntered(now time.Time) float64 {
-	if o.verdict.State == breaker.Closed {
-		return 0
+// leave counts the time in the state that ends now. Closed is none: an outage
+// begins and ends there.
+func (o *outage) leave(now time.Time) {
+	if o.verdict.State != breaker.Closed {
+		o.report.Seconds[o.verdict.State.String()] += now.Sub(o.entered).Seconds()
 	}
-	return now.Sub(o.entered).Seconds()
 }
 
 // nextEpoch grows with each call over all outages of a key, also when a
@@ -379,19 +398,10 @@ func (o *outage) findSearchAttributes(ctx workflow.Context) {
 	}
 }
 
-// drain hears every report that has arrived.
-func (o *outage) drain(ctx workflow.Context) {
-	reports := workflow.GetSignalChannel(ctx, ReportSignal)
-	var r fleet.Report
-	for reports.ReceiveAsync(&r) {
-		o.hear(r)
-		r = fleet.Report{}
-	}
-}
-
 // continueAsNew hands over to a fresh history, with every report heard.
 func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) error {
-	o.drain(ctx)
+	o.hear(ctx)
+	o.leave(workflow.Now(ctx))
 	o.report.Workers += len(o.workers)
 	return workflow.NewContinueAsNewError(ctx, OutageWorkflow, OutageInput{Settings: o.Settings, Carried: &Carried{
 		Epoch: o.verdict.Epoch, Round: o.round, Reason: reason, Report: o.report,

@@ -1,6 +1,7 @@
 package probeworkflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -123,7 +124,8 @@ func judgeProbe(err error) (Finding, string) {
 		case ProbeFailed:
 			return Refuted, app.Message()
 		}
-		return Refuted, app.Type()
+		// What errors.New makes has no type.
+		return Refuted, cmp.Or(app.Type(), "error")
 	}
 	if temporal.IsCanceledError(err) {
 		return Inconclusive, "cancelled"

@@ -1,0 +1,523 @@
+package fleet_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+)
+
+var start = time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC)
+
+// board is one run of the board workflow under test.
+type board struct {
+	t   *testing.T
+	env *testsuite.TestWorkflowEnvironment
+	// memos are what was upserted, in order.
+	memos []fleet.Table
+	// step counts what was scheduled by then.
+	step time.Duration
+}
+
+func newBoard(t *testing.T) *board {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	b := &board{t: t, env: suite.NewTestWorkflowEnvironment()}
+	b.env.SetStartTime(start)
+	b.env.RegisterWorkflowWithOptions(fleet.Board, workflow.RegisterOptions{Name: fleet.BoardWorkflow})
+	b.env.OnUpsertMemo(mock.Anything).Run(func(args mock.Arguments) {
+		memo := args.Get(0).(map[string]any)
+		require.Len(t, memo, 1)
+		b.memos = append(b.memos, copied(t, memo[fleet.TableMemo].(fleet.Table)))
+	}).Return(nil)
+	return b
+}
+
+// copied keeps a table as it was: the workflow goes on writing to its own.
+func copied(t *testing.T, table fleet.Table) fleet.Table {
+	t.Helper()
+	payload, err := converter.GetDefaultDataConverter().ToPayload(table)
+	require.NoError(t, err)
+	var read fleet.Table
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayload(payload, &read))
+	return read
+}
+
+// then runs f a second after the step before.
+func (b *board) then(f func()) {
+	b.step += time.Second
+	b.env.RegisterDelayedCallback(f, b.step)
+}
+
+func (b *board) signal(entries ...fleet.Entry) {
+	b.then(func() {
+		for _, e := range entries {
+			b.env.SignalWorkflow(fleet.VerdictSignal, e)
+		}
+	})
+}
+
+func (b *board) query() fleet.Table {
+	b.t.Helper()
+	value, err := b.env.QueryWorkflow(fleet.TableQuery)
+	require.NoError(b.t, err)
+	var table fleet.Table
+	require.NoError(b.t, value.Get(&table))
+	return table
+}
+
+// watcher is one wait on the board.
+type watcher struct {
+	answered bool
+	at       time.Time
+	table    fleet.Table
+	err      error
+}
+
+// watch begins a wait now; call it in a step.
+func (b *board) watch(id string, since int64) *watcher {
+	w := &watcher{}
+	b.env.UpdateWorkflow(fleet.WatchUpdate, id, &testsuite.TestUpdateCallback{
+		OnAccept: func() {},
+		OnReject: func(err error) { w.err = err },
+		OnComplete: func(result any, err error) {
+			w.answered, w.at, w.err = true, b.env.Now(), err
+			if table, ok := result.(fleet.Table); ok {
+				w.table = copied(b.t, table)
+			}
+		},
+	}, since)
+	return w
+}
+
+// run plays the steps, then makes the board continue as new, and gives the table
+// that it hands over.
+func (b *board) run(table fleet.Table) fleet.Table {
+	b.t.Helper()
+	b.then(func() {
+		b.env.SetContinueAsNewSuggested(true)
+		b.env.SignalWorkflow(fleet.VerdictSignal, "wake up")
+	})
+	b.env.ExecuteWorkflow(fleet.BoardWorkflow, table)
+	return b.handedOver()
+}
+
+func (b *board) handedOver() fleet.Table {
+	b.t.Helper()
+	require.True(b.t, b.env.IsWorkflowCompleted())
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(b.t, b.env.GetWorkflowError(), &next)
+	assert.Equal(b.t, fleet.BoardWorkflow, next.WorkflowType.Name)
+	var table fleet.Table
+	require.NoError(b.t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &table))
+	return table
+}
+
+func entry(dependency string, state breaker.State, epoch int64) fleet.Entry {
+	return fleet.Entry{
+		Key:     breaker.Key{Dependency: dependency, Region: "eu-west"},
+		Verdict: breaker.Verdict{State: state, Epoch: epoch, Outage: "outage/" + dependency + "/eu-west"},
+	}
+}
+
+// entries gives a table's rows as "dependency state epoch".
+func entries(table fleet.Table) []string {
+	rows := []string{}
+	for _, e := range table.Entries {
+		rows = append(rows, fmt.Sprintf("%s %s %d", e.Key.Dependency, e.Verdict.State, e.Verdict.Epoch))
+	}
+	return rows
+}
+
+func TestBoard_BeginsEmptyAtTheTimeOfDay(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	var table fleet.Table
+	b.then(func() { table = b.query() })
+	b.run(fleet.Table{})
+	assert.Empty(t, table.Entries)
+	// Past every version of a board that was terminated, however it came by them.
+	assert.GreaterOrEqual(t, table.Version, start.UnixMilli())
+}
+
+func TestBoard_KeepsTheNewestVerdictOfEachKey(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	b.signal(entry("search", breaker.Open, 7))
+	b.signal(entry("carrier", breaker.Open, 5))
+	b.signal(entry("carrier", breaker.HalfOpen, 6))
+	b.signal(entry("model", breaker.Recovering, 1))
+	table := b.run(fleet.Table{})
+	// Sorted by key, so that every run of the code writes the same table.
+	assert.Equal(t, []string{"carrier half-open 6", "model recovering 1", "search open 7"}, entries(table))
+}
+
+func TestBoard_TellsRegionsApart(t *testing.T) {
+	t.Parallel()
+	east := entry("carrier", breaker.Open, 5)
+	east.Key.Region = "us-east"
+	b := newBoard(t)
+	b.signal(entry("carrier", breaker.Open, 9), east)
+	table := b.run(fleet.Table{})
+	assert.Equal(t, []string{"carrier open 9", "carrier open 5"}, entries(table))
+}
+
+// Publishing is retried and never waited for, so verdicts arrive in any order.
+func TestBoard_IgnoresOlderEpochs(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]fleet.Entry{
+		"older":      entry("carrier", breaker.Closed, 4),
+		"the same":   entry("carrier", breaker.Open, 5),
+		"equal":      entry("carrier", breaker.Closed, 5),
+		"from never": entry("carrier", breaker.Closed, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBoard(t)
+			var before, after fleet.Table
+			b.signal(entry("carrier", breaker.Open, 5))
+			b.then(func() { before = b.query() })
+			b.signal(late)
+			b.then(func() { after = b.query() })
+			b.run(fleet.Table{})
+			assert.Equal(t, []string{"carrier open 5"}, entries(after))
+			assert.Equal(t, before.Version, after.Version, "nobody is woken for it")
+		})
+	}
+}
+
+func TestBoard_KeepsAVerdictWhole(t *testing.T) {
+	t.Parallel()
+	whole := fleet.Entry{
+		Key: breaker.Key{Dependency: "carrier", Region: "eu-west"},
+		Verdict: breaker.Verdict{
+			State: breaker.Recovering, Epoch: 5, Since: start, Next: start.Add(time.Minute), Share: 25, Step: 1, Outage: "outage/carrier/eu-west",
+			Reason: breaker.Reason{Rule: breaker.RuleLatency, Counts: breaker.Counts{Samples: 20, Slow: 9}, Hung: 3, Horizon: time.Minute, Latency: time.Second, Quantile: 0.99},
+		},
+	}
+	b := newBoard(t)
+	b.signal(whole)
+	var asked fleet.Table
+	b.then(func() { asked = b.query() })
+	handed := b.run(fleet.Table{})
+	assert.Equal(t, whole, asked.Entries[0])
+	assert.Equal(t, whole, handed.Entries[0])
+}
+
+func TestBoard_VersionGrowsWithEachChange(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	for epoch := range int64(5) {
+		b.signal(entry("carrier", breaker.Open, epoch+1))
+	}
+	b.run(fleet.Table{})
+	for i := range len(b.memos) - 1 {
+		assert.Greater(t, b.memos[i+1].Version, b.memos[i].Version)
+	}
+}
+
+// Also where the clock stands, or has been set back since the run before.
+func TestBoard_VersionGrowsWithoutTheClock(t *testing.T) {
+	t.Parallel()
+	ahead := start.Add(24 * time.Hour).UnixMilli()
+	b := newBoard(t)
+	b.signal(entry("carrier", breaker.Open, 1))
+	b.run(fleet.Table{Version: ahead})
+	require.GreaterOrEqual(t, len(b.memos), 2)
+	assert.Equal(t, ahead+1, b.memos[0].Version, "a run begins with a version of its own")
+	assert.Equal(t, ahead+2, b.memos[1].Version)
+}
+
+// What starts reads the memo before its first task, with no worker running.
+func TestBoard_WritesTheMemoOnEachChange(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	b.signal(entry("carrier", breaker.Open, 5))
+	b.signal(entry("carrier", breaker.Closed, 4))
+	b.signal(entry("carrier", breaker.HalfOpen, 6), entry("carrier", breaker.Recovering, 7))
+	var asked fleet.Table
+	b.then(func() { asked = b.query() })
+	b.run(fleet.Table{})
+	var rows [][]string
+	for _, memo := range b.memos {
+		rows = append(rows, entries(memo))
+	}
+	require.GreaterOrEqual(t, len(rows), 3)
+	assert.Empty(t, rows[0], "at once, also while there is nothing to tell")
+	assert.Equal(t, []string{"carrier open 5"}, rows[1])
+	assert.NotEqual(t, rows[1], rows[2], "a verdict that changes nothing writes nothing")
+	assert.Equal(t, []string{"carrier recovering 7"}, entries(asked))
+	var last fleet.Table
+	for _, memo := range b.memos {
+		if memo.Version == asked.Version {
+			last = memo
+		}
+	}
+	assert.Equal(t, asked, last, "the memo is the table")
+}
+
+func TestBoard_AnswersAtOnceAWatcherThatIsBehind(t *testing.T) {
+	t.Parallel()
+	for name, since := range map[string]int64{
+		"that knows nothing":                 0,
+		"that knows an older version":        1,
+		"that knows a terminated board's":    start.Add(time.Hour).UnixMilli(),
+		"that knows a version never reached": -1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBoard(t)
+			b.signal(entry("carrier", breaker.Open, 5))
+			var w *watcher
+			var asked time.Time
+			b.then(func() { w, asked = b.watch("watch", since), b.env.Now() })
+			b.run(fleet.Table{})
+			require.True(t, w.answered)
+			require.NoError(t, w.err)
+			assert.Equal(t, asked, w.at)
+			assert.Equal(t, []string{"carrier open 5"}, entries(w.table))
+		})
+	}
+}
+
+func TestBoard_LetsEveryWatcherWaitForTheNextChange(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	var watchers []*watcher
+	b.then(func() {
+		version := b.query().Version
+		for i := range 3 {
+			watchers = append(watchers, b.watch(fmt.Sprintf("watch-%d", i), version))
+		}
+	})
+	b.signal(entry("carrier", breaker.Open, 4)) // Old: it changes nothing.
+	b.then(func() {
+		for _, w := range watchers {
+			assert.False(t, w.answered, "nothing has changed yet")
+		}
+	})
+	b.signal(entry("carrier", breaker.Open, 5))
+	changed := start.Add(b.step)
+	b.run(fleet.Table{Version: 1, Entries: []fleet.Entry{entry("carrier", breaker.Closed, 4)}})
+	for _, w := range watchers {
+		require.True(t, w.answered)
+		require.NoError(t, w.err)
+		assert.True(t, changed.Equal(w.at), w.at)
+		assert.Equal(t, []string{"carrier open 5"}, entries(w.table))
+		assert.Equal(t, b.memos[1].Version, w.table.Version, "with the version to ask next")
+	}
+}
+
+func TestBoard_AnswersAQueryWhileItWaits(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	var table fleet.Table
+	b.then(func() { table = b.query() })
+	b.run(fleet.Table{Version: 1, Entries: []fleet.Entry{entry("carrier", breaker.Open, 5)}})
+	assert.Equal(t, []string{"carrier open 5"}, entries(table))
+	assert.Equal(t, b.memos[0], table)
+}
+
+// An outage of one key must not last for ever because of a name that a decoder
+// does not like.
+func TestBoard_OutlivesASignalThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, hostile := range map[string]any{
+		"text":            "down",
+		"number":          17,
+		"list":            []int{1},
+		"unknown state":   map[string]any{"key": map[string]any{"dependency": "carrier"}, "verdict": map[string]any{"state": "exploded", "epoch": 99}},
+		"epoch of a text": map[string]any{"verdict": map[string]any{"state": "open", "epoch": "newest"}},
+		"bytes":           []byte{0xff, 0xfe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBoard(t)
+			b.then(func() { b.env.SignalWorkflow(fleet.VerdictSignal, hostile) })
+			b.signal(entry("carrier", breaker.Open, 5))
+			b.then(func() { b.env.SignalWorkflow(fleet.VerdictSignal, hostile) })
+			b.signal(entry("carrier", breaker.HalfOpen, 6))
+			table := b.run(fleet.Table{})
+			assert.Equal(t, []string{"carrier half-open 6"}, entries(table))
+		})
+	}
+}
+
+// A worker that was away learns of an outage's end, but not of every end there
+// ever was.
+func TestBoard_KeepsTheLatestClosedKeysAndEveryOther(t *testing.T) {
+	t.Parallel()
+	name := func(i int) string { return fmt.Sprintf("dependency-%02d", i) }
+	closedAndOpen := func(table fleet.Table) (closed, open []string) {
+		for _, e := range table.Entries {
+			if e.Verdict.State == breaker.Closed {
+				closed = append(closed, e.Key.Dependency)
+			} else {
+				open = append(open, e.Key.Dependency)
+			}
+		}
+		return closed, open
+	}
+	// The oldest epochs are live ones: they stay.
+	full := fleet.Table{Version: 1}
+	for i := range 40 {
+		full.Entries = append(full.Entries, entry(name(i), breaker.Open, int64(1+i)))
+	}
+	b := newBoard(t)
+	// Closed from the last to the first, so that age and order differ.
+	for i := range 40 {
+		b.signal(entry(name(39-i), breaker.Closed, int64(100+i)))
+	}
+	var halfway fleet.Table
+	b.env.RegisterDelayedCallback(func() { halfway = b.query() }, 32*time.Second+time.Millisecond)
+	table := b.run(full)
+
+	closed, open := closedAndOpen(halfway)
+	assert.Len(t, closed, 32)
+	assert.Len(t, open, 8)
+	closed, open = closedAndOpen(table)
+	assert.Empty(t, open)
+	require.Len(t, closed, 32)
+	assert.Equal(t, name(0), closed[0])
+	assert.Equal(t, name(31), closed[31], "those closed first are gone")
+}
+
+func TestBoard_ContinuesAsNewBeforeItsHistoryGrowsTooLong(t *testing.T) {
+	t.Parallel()
+	for length, want := range map[int]bool{2000: false, 2001: true} {
+		b := newBoard(t)
+		var table fleet.Table
+		b.then(func() { b.env.SetCurrentHistoryLength(length) })
+		b.signal(entry("carrier", breaker.Open, 5))
+		b.then(func() {
+			assert.Equal(t, want, b.env.IsWorkflowCompleted(), "at %d events", length)
+			b.env.SetCurrentHistoryLength(5000)
+		})
+		b.signal(entry("carrier", breaker.HalfOpen, 6))
+		b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.Table{})
+		table = b.handedOver()
+		if want {
+			assert.Equal(t, []string{"carrier open 5"}, entries(table))
+		} else {
+			assert.Equal(t, []string{"carrier half-open 6"}, entries(table))
+		}
+	}
+}
+
+// An accepted update whose run ends fails at the caller: all 1,000 workers would
+// fall back to polling at once.
+func TestBoard_AnswersItsWaitersBeforeItContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	var waiting []*watcher
+	b.then(func() {
+		version := b.query().Version
+		for i := range 3 {
+			waiting = append(waiting, b.watch(fmt.Sprintf("watch-%d", i), version))
+		}
+	})
+	handed := b.run(fleet.Table{Version: 1, Entries: []fleet.Entry{entry("carrier", breaker.Open, 5)}})
+	assert.Equal(t, []string{"carrier open 5"}, entries(handed))
+	for _, w := range waiting {
+		require.True(t, w.answered)
+		require.NoError(t, w.err)
+		assert.Equal(t, b.memos[0].Version, w.table.Version, "unchanged, by which a watcher knows to ask again")
+	}
+	assert.Equal(t, b.memos[0].Version, handed.Version)
+}
+
+// Signals that came with the task that ends a run are not left behind in it.
+func TestBoard_CarriesWhatArrivedAsItContinuedAsNew(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	b.then(func() {
+		b.env.SetContinueAsNewSuggested(true)
+		b.env.SignalWorkflowSkippingWorkflowTask(fleet.VerdictSignal, entry("carrier", breaker.Open, 5))
+		b.env.SignalWorkflowSkippingWorkflowTask(fleet.VerdictSignal, entry("search", breaker.Open, 6))
+		b.env.SignalWorkflow(fleet.VerdictSignal, entry("model", breaker.Open, 7))
+	})
+	b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.Table{})
+	assert.Equal(t, []string{"carrier open 5", "model open 7", "search open 6"}, entries(b.handedOver()))
+}
+
+// The run that follows tells what it was handed, under a version of its own: a
+// watcher that was let go asks it with the old one and is answered at once.
+func TestBoard_TellsWhatItWasHandedUnderANewVersion(t *testing.T) {
+	t.Parallel()
+	first := newBoard(t)
+	first.signal(entry("carrier", breaker.Open, 5))
+	handed := first.run(fleet.Table{})
+
+	second := newBoard(t)
+	var w *watcher
+	second.then(func() { w = second.watch("watch", handed.Version) })
+	second.run(handed)
+	require.True(t, w.answered)
+	assert.Greater(t, w.table.Version, handed.Version)
+	assert.Equal(t, []string{"carrier open 5"}, entries(w.table))
+	assert.Equal(t, w.table, second.memos[0])
+}
+
+// Cancelled by an operator, it ends then: not at the next verdict, taking that
+// one with it.
+func TestBoard_EndsWhenCancelledWithoutTakingAVerdict(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	b.then(b.env.CancelWorkflow)
+	cancelled := start.Add(b.step)
+	b.signal(entry("carrier", breaker.Open, 5))
+	b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.Table{})
+	assert.True(t, temporal.IsCanceledError(b.env.GetWorkflowError()))
+	assert.True(t, cancelled.Equal(b.env.Now()), "it ended at %v, with the verdict it had taken by then", b.env.Now())
+}
+
+// The verdict that starts a board is in the first memo there is.
+func TestBoard_BeginsWithTheVerdictThatStartedIt(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow(fleet.VerdictSignal, entry("carrier", breaker.Open, 5)) }, 0)
+	b.run(fleet.Table{})
+	assert.Equal(t, []string{"carrier open 5"}, entries(b.memos[0]))
+}
+
+// People read the board in the Temporal UI, as its current details.
+func TestBoard_ShowsItsTableToPeople(t *testing.T) {
+	t.Parallel()
+	down := entry("carrier", breaker.Open, 5)
+	down.Verdict.Since, down.Verdict.Next = start, start.Add(30*time.Second)
+	down.Verdict.Reason = breaker.Reason{Rule: breaker.RuleFailureRate, Counts: breaker.Counts{Samples: 20, Failures: 12}, Horizon: 10 * time.Second, FailureRate: 0.5}
+	returning := entry("search", breaker.Recovering, 6)
+	returning.Verdict.Since, returning.Verdict.Share = start, 25
+	var before, after string
+	b := newBoard(t)
+	b.then(func() { before = b.details() })
+	b.signal(down, returning)
+	b.then(func() { after = b.details() })
+	b.run(fleet.Table{})
+	assert.Equal(t, "No outage. Every breaker is **closed**.", before)
+	assert.Contains(t, after, "| carrier | eu-west | **open** | 14:00:00 | 14:00:30 | 12 of 20 calls failed in 10s (over 50%) |\n")
+	assert.Contains(t, after, "| search | eu-west | **recovering (25%)** | 14:00:00 |  |  |\n")
+}
+
+func (b *board) details() string {
+	b.t.Helper()
+	value, err := b.env.QueryWorkflow("__temporal_workflow_metadata")
+	require.NoError(b.t, err)
+	var metadata sdkpb.WorkflowMetadata
+	require.NoError(b.t, value.Get(&metadata))
+	return metadata.GetCurrentDetails()
+}

@@ -1,0 +1,372 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+)
+
+// server stands in for Temporal: only what a watcher calls is there.
+type server struct {
+	client.Client
+	describe func(ctx context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	update   func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
+
+	mu sync.Mutex
+	// calls are what was called, in order, as "update watch-0", "describe", "start".
+	calls   []string
+	times   []time.Time
+	started []client.StartWorkflowOptions
+}
+
+func (s *server) called(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls, s.times = append(s.calls, what), append(s.times, time.Now())
+}
+
+func (s *server) DescribeWorkflowExecution(ctx context.Context, workflowID, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	s.called("describe")
+	if workflowID != fleet.BoardID {
+		return nil, fmt.Errorf("no such workflow: %s", workflowID)
+	}
+	if s.describe == nil {
+		return nil, serviceerror.NewNotFound("no such workflow")
+	}
+	return s.describe(ctx)
+}
+
+func (s *server) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	s.called("update " + o.UpdateID)
+	return s.update(ctx, o)
+}
+
+func (s *server) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	s.called(fmt.Sprint("start ", workflow))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, o)
+	return nil, nil
+}
+
+// answer is a completed update.
+type answer struct {
+	client.WorkflowUpdateHandle
+	table fleet.Table
+}
+
+func (a answer) Get(_ context.Context, value any) error {
+	*value.(*fleet.Table) = a.table
+	return nil
+}
+
+// until waits for the end of ctx as the SDK does, whose error is not ctx's own.
+func until(ctx context.Context) (client.WorkflowUpdateHandle, error) {
+	<-ctx.Done()
+	return nil, client.NewWorkflowUpdateServiceTimeoutOrCanceledError(serviceerror.NewDeadlineExceeded("context deadline exceeded"))
+}
+
+func memo(t *testing.T, value any) *workflowservice.DescribeWorkflowExecutionResponse {
+	t.Helper()
+	payload, err := converter.GetDefaultDataConverter().ToPayload(value)
+	require.NoError(t, err)
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{fleet.TableMemo: payload}},
+	}}
+}
+
+func table(version int64, entries ...fleet.Entry) fleet.Table {
+	return fleet.Table{Version: version, Entries: entries}
+}
+
+// newWatcher gives a watcher and the tables that it has applied.
+func newWatcher(s *server) (*fleet.Watcher, *[]fleet.Table) {
+	var applied []fleet.Table
+	return &fleet.Watcher{
+		Client: s, TaskQueue: "toolbreaker", Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		Apply: func(t fleet.Table) { applied = append(applied, t) },
+	}, &applied
+}
+
+// watchFor runs w for d of a bubble's time.
+func watchFor(w *fleet.Watcher, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	w.Run(ctx)
+}
+
+func TestBootstrap_AppliesTheMemo(t *testing.T) {
+	t.Parallel()
+	want := table(7, entry("carrier", breaker.Open, 5))
+	w, applied := newWatcher(&server{describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+		return memo(t, want), nil
+	}})
+	require.NoError(t, w.Bootstrap(t.Context()))
+	assert.Equal(t, []fleet.Table{want}, *applied)
+}
+
+// No board yet, or one that is about to write its first memo: nothing is open.
+func TestBootstrap_TakesNoBoardForNothingOpen(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*server{
+		"no board": {describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+			return nil, serviceerror.NewNotFound("no such workflow")
+		}},
+		"no memo": {describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+			return &workflowservice.DescribeWorkflowExecutionResponse{}, nil
+		}},
+	} {
+		w, applied := newWatcher(s)
+		assert.NoError(t, w.Bootstrap(t.Context()), name)
+		assert.Empty(t, *applied, name)
+	}
+}
+
+func TestBootstrap_SaysWhatWentWrong(t *testing.T) {
+	t.Parallel()
+	gone := serviceerror.NewUnavailable("connection refused")
+	w, applied := newWatcher(&server{describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+		return nil, gone
+	}})
+	err := w.Bootstrap(t.Context())
+	require.ErrorIs(t, err, gone)
+	assert.ErrorContains(t, err, "reading the breaker board")
+	assert.Empty(t, *applied)
+
+	w, applied = newWatcher(&server{describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+		return memo(t, "no table"), nil
+	}})
+	assert.ErrorContains(t, w.Bootstrap(t.Context()), "memo")
+	assert.Empty(t, *applied)
+}
+
+func TestBootstrap_IsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newWatcher(&server{describe: func(ctx context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		begun := time.Now()
+		require.Error(t, w.Bootstrap(context.Background()))
+		assert.Equal(t, 10*time.Second, time.Since(begun))
+	})
+}
+
+// All watchers of one version share one update ID: the server joins them to one
+// wait, past its limit of ten at a time.
+func TestWatcher_WaitsWithTheVersionItKnows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opened, closed := table(8, entry("carrier", breaker.Open, 5)), table(9, entry("carrier", breaker.Closed, 6))
+		s := &server{
+			describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+				return memo(t, table(7)), nil
+			},
+			update: func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+				assert.Equal(t, fleet.BoardID, o.WorkflowID)
+				assert.Empty(t, o.RunID, "whichever run it is by then")
+				assert.Equal(t, fleet.WatchUpdate, o.UpdateName)
+				assert.Equal(t, client.WorkflowUpdateStageCompleted, o.WaitForStage)
+				switch o.Args[0] {
+				case int64(7):
+					return answer{table: opened}, nil
+				case int64(8):
+					return answer{table: closed}, nil
+				}
+				return until(ctx)
+			},
+		}
+		w, applied := newWatcher(s)
+		require.NoError(t, w.Bootstrap(context.Background()))
+		watchFor(w, time.Minute)
+		assert.Equal(t, []fleet.Table{table(7), opened, closed}, *applied)
+		assert.Equal(t, []string{"describe", "update watch-7", "update watch-8", "update watch-9"}, s.calls)
+		assert.Equal(t, s.times[0], s.times[3], "each change at once")
+	})
+}
+
+// A board that is about to continue as new lets its waiters go with the version
+// they have. Asking it again at once would be asking it until it is gone.
+func TestWatcher_PausesWhenNothingHasChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{update: func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			return answer{table: table(0)}, nil
+		}}
+		w, applied := newWatcher(s)
+		watchFor(w, time.Minute)
+		assert.Empty(t, *applied, "what is known is not applied again")
+		require.Greater(t, len(s.times), 100)
+		for i := range len(s.times) - 1 {
+			pause := s.times[i+1].Sub(s.times[i])
+			assert.GreaterOrEqual(t, pause, 100*time.Millisecond)
+			assert.Less(t, pause, 300*time.Millisecond)
+		}
+	})
+}
+
+// A quiet day is no failure: the wait is renewed without a gap, in which a
+// verdict would be late.
+func TestWatcher_RenewsAWaitThatRanOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{update: func(ctx context.Context, _ client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			return until(ctx)
+		}}
+		w, _ := newWatcher(s)
+		begun := time.Now()
+		watchFor(w, 7*time.Minute)
+		assert.Equal(t, []string{"update watch-0", "update watch-0", "update watch-0", "update watch-0"}, s.calls)
+		for i, at := range s.times {
+			assert.Equal(t, time.Duration(i)*2*time.Minute, at.Sub(begun))
+		}
+	})
+}
+
+// Where the wait does not work, as past the server's limit of long-running calls,
+// the memo is read instead: every five seconds or so, and not by all at once.
+func TestWatcher_FallsBackToTheMemo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		version := int64(0)
+		s := &server{
+			update: func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+				return nil, serviceerror.NewResourceExhausted(enums.RESOURCE_EXHAUSTED_CAUSE_CONCURRENT_LIMIT, "too many")
+			},
+			describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+				version++
+				return memo(t, table(version)), nil
+			},
+		}
+		w, applied := newWatcher(s)
+		watchFor(w, 10*time.Minute)
+		read := len(*applied)
+		assert.InDelta(t, 120, read, 30)
+		assert.Equal(t, table(int64(read)), (*applied)[read-1])
+		assert.Contains(t, s.calls, fmt.Sprintf("update watch-%d", read-1), "the wait is tried again, with what the memo told")
+		for i := 1; i < len(s.times)-1; i += 2 { // The last pause is cut short.
+			pause := s.times[i].Sub(s.times[i-1])
+			assert.GreaterOrEqual(t, pause, 2500*time.Millisecond)
+			assert.Less(t, pause, 7500*time.Millisecond)
+		}
+	})
+}
+
+func TestWatcher_GoesOnAskingWhileTemporalIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reachable := false
+		back := table(3, entry("carrier", breaker.Open, 5))
+		s := &server{
+			update: func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+				if !reachable {
+					return nil, serviceerror.NewUnavailable("connection refused")
+				}
+				if o.Args[0] == int64(3) {
+					return until(ctx)
+				}
+				return answer{table: back}, nil
+			},
+			describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+				return nil, serviceerror.NewUnavailable("connection refused")
+			},
+		}
+		w, applied := newWatcher(s)
+		watchFor(w, 10*time.Minute)
+		assert.Empty(t, *applied)
+		assert.Less(t, len(s.calls), 2*10*60/2, "it does not spin")
+		reachable = true
+		watchFor(w, time.Minute)
+		assert.Equal(t, []fleet.Table{back}, *applied)
+	})
+}
+
+// The server's own deadline comes without the call having waited.
+func TestWatcher_DoesNotSpinOnDeadlinesThatAreNotItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		s := &server{}
+		s.update = func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			if len(s.calls) > 100 {
+				cancel() // A bubble's time stands still while anything spins.
+			}
+			return nil, client.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded)
+		}
+		w, _ := newWatcher(s)
+		w.Run(ctx)
+		assert.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "asked %d times", len(s.calls))
+	})
+}
+
+func TestWatcher_StartsTheBoardThatDoesNotRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		s.update = func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			switch {
+			case len(s.started) == 0:
+				return nil, serviceerror.NewNotFound("no such workflow")
+			case o.Args[0] == int64(0):
+				return answer{table: table(1)}, nil
+			}
+			return until(ctx)
+		}
+		w, applied := newWatcher(s)
+		watchFor(w, time.Minute)
+		assert.Equal(t, []string{"update watch-0", "start BreakerBoard", "update watch-0", "update watch-1"}, s.calls)
+		assert.Equal(t, []fleet.Table{table(1)}, *applied)
+		require.Len(t, s.started, 1)
+		assert.Equal(t, fleet.BoardID, s.started[0].ID)
+		assert.Equal(t, "toolbreaker", s.started[0].TaskQueue)
+		// A thousand processes start it together, and it is one.
+		assert.Equal(t, enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, s.started[0].WorkflowIDConflictPolicy)
+	})
+}
+
+func TestWatcher_EndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	for name, update := range map[string]func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error){
+		"waiting": func(ctx context.Context, _ client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			return until(ctx)
+		},
+		"pausing": func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			return answer{table: table(0)}, nil
+		},
+		"falling back": func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			return nil, errors.New("no")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, applied := newWatcher(&server{update: update})
+				begun := time.Now()
+				watchFor(w, time.Second)
+				assert.Equal(t, time.Second, time.Since(begun))
+				assert.Empty(t, *applied)
+			})
+		})
+	}
+}

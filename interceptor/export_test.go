@@ -1,0 +1,41 @@
+package interceptor
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/probeworkflow"
+)
+
+// What a started plugin does, without the server that starting it takes.
+
+var (
+	ActivityTypes = activityTypes
+	IsTyped       = isTyped
+)
+
+// Apply takes the board's table, as the watcher does.
+func (p *Plugin) Apply(t fleet.Table) { p.apply(t) }
+
+// Settings are what an outage of key is run by.
+func (p *Plugin) Settings(key breaker.Key) (probeworkflow.Settings, error) { return p.settings(key) }
+
+// RunBreakers ticks the breakers and tells their transitions, until ctx is done.
+func (p *Plugin) RunBreakers(ctx context.Context) { p.breakers.Run(ctx, p.config.tick()) }
+
+// RunReporter sends evidence up, until ctx is done.
+func (p *Plugin) RunReporter(ctx context.Context) { p.reporter.run(ctx) }
+
+// PretendStarted is a start of these workers without a server. stop is called
+// when the last of them is gone.
+func (p *Plugin) PretendStarted(stop func(), instances ...string) {
+	p.stop = stop
+	for _, instance := range instances {
+		p.running[instance] = true
+	}
+}
+
+// Tick is how often time alone is looked at.
+func (c Config) Tick() time.Duration { return c.tick() }

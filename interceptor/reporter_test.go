@@ -1,0 +1,371 @@
+package interceptor_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/interceptor"
+	"github.com/toolbreaker/toolbreaker/probeworkflow"
+)
+
+// bubbleClock is the machine's within a bubble of synctest.
+type bubbleClock struct{ begun time.Time }
+
+func newBubbleClock() bubbleClock { return bubbleClock{begun: time.Now()} }
+
+func (c bubbleClock) Now() time.Time         { return time.Now() }
+func (c bubbleClock) Elapsed() time.Duration { return time.Since(c.begun) }
+
+// server stands in for Temporal: only what a reporter calls is there.
+type server struct {
+	client.Client
+	mu   sync.Mutex
+	err  error
+	sent []sent
+}
+
+// sent is one report on its way to an outage.
+type sent struct {
+	at       time.Time
+	outage   string
+	report   fleet.Report
+	starting bool
+	options  client.StartWorkflowOptions
+	input    probeworkflow.OutageInput
+	failed   bool
+	ended    bool
+}
+
+func (s *server) SignalWithStartWorkflow(ctx context.Context, id, name string, arg any, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	if name != probeworkflow.ReportSignal || workflow != probeworkflow.OutageWorkflow {
+		return nil, errors.New("not a report to an outage")
+	}
+	return nil, s.take(sent{
+		outage: id, report: arg.(fleet.Report), starting: true, options: o, input: args[0].(probeworkflow.OutageInput), ended: ctx.Err() != nil,
+	})
+}
+
+func (s *server) SignalWorkflow(ctx context.Context, id, runID, name string, arg any) error {
+	if name != probeworkflow.ReportSignal || runID != "" {
+		return errors.New("not a report to an outage, whichever run it is by now")
+	}
+	return s.take(sent{outage: id, report: arg.(fleet.Report), ended: ctx.Err() != nil})
+}
+
+func (s *server) take(r sent) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.at, r.failed = time.Now(), s.err != nil
+	s.sent = append(s.sent, r)
+	return s.err
+}
+
+func (s *server) reach(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *server) reports() []sent {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]sent(nil), s.sent...)
+}
+
+// delivered are the reports that arrived.
+func (s *server) delivered() []sent {
+	var arrived []sent
+	for _, r := range s.reports() {
+		if !r.failed {
+			arrived = append(arrived, r)
+		}
+	}
+	return arrived
+}
+
+// process is a started plugin within a bubble, without the watcher.
+type process struct {
+	*interceptor.Plugin
+	*server
+	stop func()
+}
+
+// inProcess runs f in a bubble with a process.
+func inProcess(t *testing.T, config func(*interceptor.Config), f func(t *testing.T, p *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := guarded(nil)
+		c.Clock = newBubbleClock()
+		config(&c)
+		s := &server{}
+		plugin, err := interceptor.NewPlugin(s, c)
+		require.NoError(t, err)
+		p := &process{Plugin: plugin, server: s}
+		var stops []func()
+		for _, run := range []func(context.Context){plugin.RunBreakers, plugin.RunReporter} {
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan struct{})
+			go func() { defer close(done); run(ctx) }()
+			stops = append(stops, func() { cancel(); <-done })
+		}
+		p.stop = sync.OnceFunc(func() {
+			for _, stop := range stops {
+				stop()
+			}
+		})
+		defer p.stop()
+		f(t, p)
+	})
+}
+
+func asItIs(*interceptor.Config) {}
+
+// call has so many of guarded's calls end in this error.
+func call(t *testing.T, p *interceptor.Plugin, n int, region string, end error) {
+	t.Helper()
+	env, _ := newWorker(p, tool, failsWith(end))
+	for range n {
+		_, _ = env.ExecuteActivity(tool, query{Region: region})
+	}
+}
+
+// fail trips guarded's breaker, with ten.
+func fail(t *testing.T, p *interceptor.Plugin, n int) { t.Helper(); call(t, p, n, "", httpError(503)) }
+
+func succeed(t *testing.T, p *interceptor.Plugin, n int) { t.Helper(); call(t, p, n, "", nil) }
+
+// A healthy fleet costs nothing.
+func TestReporter_OfAHealthyProcessSendsNothing(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		for range 60 {
+			succeed(t, p.Plugin, 5)
+			fail(t, p.Plugin, 1)
+			time.Sleep(time.Second)
+		}
+		assert.Empty(t, p.reports())
+	})
+}
+
+func TestReporter_StartsAnOutageWithATrip(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		time.Sleep(1234 * time.Millisecond)
+		fail(t, p.Plugin, 10)
+		tripped := time.Now()
+		reports := p.reports()
+		require.Len(t, reports, 1)
+		r := reports[0]
+		assert.Equal(t, tripped, r.at, "at once, not with the next interval")
+		assert.True(t, r.starting)
+		assert.Equal(t, "outage/carrier-api/eu-west", r.outage)
+		assert.Equal(t, "outage/carrier-api/eu-west", r.options.ID)
+		assert.Equal(t, interceptor.DefaultTaskQueue, r.options.TaskQueue)
+		settings, err := p.Settings(key)
+		require.NoError(t, err)
+		assert.Equal(t, probeworkflow.OutageInput{Settings: settings}, r.input)
+
+		assert.NotEmpty(t, r.report.Worker)
+		assert.Positive(t, r.report.Sequence)
+		assert.Equal(t, "default-test-taskqueue", r.report.TaskQueue, "where its tools run")
+		assert.Equal(t, breaker.Closed, r.report.State, "where it stood when it tripped")
+		assert.Zero(t, r.report.Epoch)
+		assert.Equal(t, breaker.Counts{Samples: 10, Failures: 10}, r.report.Window)
+
+		time.Sleep(20 * time.Second)
+		assert.Len(t, p.reports(), 1, "once")
+	})
+}
+
+func TestReporter_TellsEachKeyOfItsOwnOutage(t *testing.T) {
+	t.Parallel()
+	inProcess(t, func(c *interceptor.Config) { *c = byRegion(*c) }, func(t *testing.T, p *process) {
+		call(t, p.Plugin, 10, "us-east", httpError(503))
+		call(t, p.Plugin, 10, "eu-west", httpError(503))
+		reports := p.reports()
+		require.Len(t, reports, 2)
+		outages := map[string]breaker.Key{}
+		for _, r := range reports {
+			outages[r.outage] = r.input.Settings.Key
+		}
+		assert.Equal(t, map[string]breaker.Key{
+			"outage/carrier-api/eu-west": {Dependency: "carrier-api", Region: "eu-west"},
+			"outage/carrier-api/us-east": {Dependency: "carrier-api", Region: "us-east"},
+		}, outages)
+	})
+}
+
+// What the fleet decided is no news to it.
+func TestReporter_DoesNotTellAFleetItsOwnVerdict(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		open(p.Plugin)
+		time.Sleep(10 * time.Second)
+		assert.Empty(t, p.reports())
+	})
+}
+
+// For as long as this process refuses calls on its own word, somebody must hear
+// of it.
+func TestReporter_RepeatsATripThatDidNotArrive(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		p.reach(errors.New("connection refused"))
+		fail(t, p.Plugin, 10)
+		time.Sleep(5500 * time.Millisecond)
+		assert.Empty(t, p.delivered())
+		assert.Len(t, p.reports(), 1+5, "at once, and each second")
+		p.reach(nil)
+		time.Sleep(10 * time.Second)
+		delivered := p.delivered()
+		require.Len(t, delivered, 1)
+		assert.Equal(t, breaker.Counts{Samples: 10, Failures: 10}, delivered[0].report.Window)
+		sequences := map[int64]bool{}
+		for _, r := range p.reports() {
+			sequences[r.report.Sequence] = true
+		}
+		assert.Len(t, sequences, len(p.reports()), "one that got lost on the way back is not taken for the next")
+	})
+}
+
+// Once it lets calls pass again there is nothing to tell: the report would open
+// an outage of a healthy dependency.
+func TestReporter_DropsATripThatIsOver(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		p.reach(errors.New("connection refused"))
+		fail(t, p.Plugin, 10)
+		time.Sleep(time.Hour)
+		require.Equal(t, breaker.Closed, breakerOf(t, p.Plugin, key).State)
+		p.reach(nil)
+		time.Sleep(time.Minute)
+		assert.Empty(t, p.delivered())
+	})
+}
+
+// The last calls of a worker that stops are told too, by a context that is not
+// over.
+func TestReporter_SendsWhatIsLeftAsItStops(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		p.reach(errors.New("connection refused"))
+		fail(t, p.Plugin, 10)
+		require.NotEmpty(t, p.reports())
+		p.reach(nil)
+		p.stop()
+		delivered := p.delivered()
+		require.Len(t, delivered, 1)
+		assert.False(t, delivered[0].ended)
+	})
+}
+
+// recovering lets the fleet put guarded's breaker onto the ramp.
+func recovering(p *interceptor.Plugin, epoch int64, step int, outage string) {
+	p.Apply(fleet.Table{Entries: []fleet.Entry{{Key: key, Verdict: breaker.Verdict{
+		State: breaker.Recovering, Epoch: epoch, Share: 100, Step: step, Next: time.Now().Add(15 * time.Second), Outage: outage,
+	}}}})
+}
+
+// A step is judged on its own calls, so they are told while it lasts: the first
+// at once, then each time the minimum has ended again.
+func TestReporter_TellsHowTheRampFares(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		recovering(p.Plugin, 7, 0, "outage/carrier-api/eu-west")
+		time.Sleep(1500 * time.Millisecond)
+		assert.Empty(t, p.reports(), "nothing to tell yet")
+		told := func(n int) fleet.Report {
+			t.Helper()
+			time.Sleep(time.Second)
+			reports := p.reports()
+			require.Len(t, reports, n)
+			assert.False(t, reports[n-1].starting, "one that is over is not started again")
+			assert.Equal(t, "outage/carrier-api/eu-west", reports[n-1].outage)
+			return reports[n-1].report
+		}
+		succeed(t, p.Plugin, 1)
+		first := told(1)
+		assert.Equal(t, breaker.Recovering, first.State)
+		assert.Equal(t, int64(7), first.Epoch)
+		assert.Equal(t, 1, first.Ramp)
+		assert.Equal(t, breaker.Counts{Samples: 1}, first.Window)
+		succeed(t, p.Plugin, 4)
+		told(1)
+		succeed(t, p.Plugin, 1)
+		second := told(2)
+		assert.Equal(t, 6, second.Ramp, "all since the ramp began")
+		assert.Greater(t, second.Sequence, first.Sequence)
+		assert.Equal(t, first.Worker, second.Worker)
+		// The next step's first call is told again: the step waits for it.
+		recovering(p.Plugin, 8, 1, "outage/carrier-api/eu-west")
+		told(2)
+		succeed(t, p.Plugin, 1)
+		third := told(3)
+		assert.Equal(t, int64(8), third.Epoch)
+		assert.Equal(t, 7, third.Ramp)
+	})
+}
+
+func TestReporter_TellsARampAgainThatDidNotArrive(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		recovering(p.Plugin, 7, 0, "outage/carrier-api/eu-west")
+		p.reach(errors.New("connection refused"))
+		succeed(t, p.Plugin, 1)
+		time.Sleep(2500 * time.Millisecond)
+		assert.Len(t, p.reports(), 2)
+		p.reach(nil)
+		time.Sleep(3 * time.Second)
+		assert.Len(t, p.delivered(), 1)
+	})
+}
+
+// A trip on the ramp is a trip, told with the verdict it is about.
+func TestReporter_TellsATripOnTheRamp(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		recovering(p.Plugin, 7, 0, "outage/carrier-api/eu-west")
+		fail(t, p.Plugin, 5)
+		reports := p.reports()
+		require.NotEmpty(t, reports)
+		last := reports[len(reports)-1]
+		assert.Equal(t, breaker.Recovering, last.report.State)
+		assert.Equal(t, int64(7), last.report.Epoch)
+		assert.Equal(t, breaker.Counts{Samples: 5, Failures: 5}, last.report.Window)
+	})
+}
+
+// A breaker that goes its way alone has nobody to tell.
+func TestReporter_DoesNotTellOfARampOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		recovering(p.Plugin, 7, 0, "")
+		succeed(t, p.Plugin, 20)
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, p.reports())
+	})
+}
+
+// The workers of one process are told apart by its plugins.
+func TestReporter_SignsWithANameOfItsOwn(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for range 2 {
+		inProcess(t, asItIs, func(t *testing.T, p *process) {
+			fail(t, p.Plugin, 10)
+			names = append(names, p.reports()[0].report.Worker)
+		})
+	}
+	assert.NotEqual(t, names[0], names[1])
+}

@@ -1,0 +1,295 @@
+package probeworkflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/toolbreaker/toolbreaker/probeworkflow"
+)
+
+// query is a tool's input.
+type query struct {
+	ID string `json:"id"`
+}
+
+// prober runs the probe workflow against a tool.
+type prober struct {
+	t   *testing.T
+	env *testsuite.TestWorkflowEnvironment
+	// tool is the n-th synthetic call, from 1. Default: it succeeds.
+	tool  func(n int) error
+	calls []query
+	infos []activity.Info
+}
+
+func newProber(t *testing.T) *prober {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	p := &prober{t: t, env: suite.NewTestWorkflowEnvironment(), tool: func(int) error { return nil }}
+	p.env.SetStartTime(start)
+	p.env.RegisterActivityWithOptions(func(ctx context.Context, q query) (string, error) {
+		p.calls, p.infos = append(p.calls, q), append(p.infos, activity.GetInfo(ctx))
+		return "delivered", p.tool(len(p.calls))
+	}, activity.RegisterOptions{Name: "get_delivery_status"})
+	return p
+}
+
+func probeInput(t *testing.T, successes int) probeworkflow.ProbeInput {
+	t.Helper()
+	args, err := probeworkflow.EncodeArgs(converter.GetDefaultDataConverter(), []any{query{ID: "PROBE-1"}})
+	require.NoError(t, err)
+	return probeworkflow.ProbeInput{
+		Key: key, Successes: successes, Timeout: 2 * time.Second, Interval: time.Second,
+		Call: probeworkflow.Call{Activity: "get_delivery_status", Args: args, TaskQueue: "tools", QueueTimeout: 8 * time.Second},
+	}
+}
+
+func (p *prober) run(in probeworkflow.ProbeInput) probeworkflow.ProbeReport {
+	p.t.Helper()
+	p.env.ExecuteWorkflow(probeworkflow.Probe, in)
+	require.True(p.t, p.env.IsWorkflowCompleted())
+	require.NoError(p.t, p.env.GetWorkflowError())
+	var report probeworkflow.ProbeReport
+	require.NoError(p.t, p.env.GetWorkflowResult(&report))
+	return report
+}
+
+func (p *prober) details() string {
+	p.t.Helper()
+	value, err := p.env.QueryWorkflow("__temporal_workflow_metadata")
+	require.NoError(p.t, err)
+	var metadata sdkpb.WorkflowMetadata
+	require.NoError(p.t, value.Get(&metadata))
+	return metadata.GetCurrentDetails()
+}
+
+func TestProbe_PassesAfterSoManyInARow(t *testing.T) {
+	t.Parallel()
+	for _, successes := range []int{1, 3} {
+		p := newProber(t)
+		report := p.run(probeInput(t, successes))
+		assert.Equal(t, probeworkflow.Passed, report.Finding)
+		require.Len(t, report.Calls, successes)
+		for n, call := range report.Calls {
+			assert.Equal(t, probeworkflow.Passed, call.Finding)
+			assert.True(t, start.Add(time.Duration(n)*time.Second).Equal(call.At), "one at a time, with a pause between")
+			assert.Equal(t, "0s", call.Took)
+			assert.Empty(t, call.Observed)
+		}
+		assert.True(t, start.Add(time.Duration(successes-1)*time.Second).Equal(p.env.Now()), "no pause after the last")
+	}
+}
+
+func TestProbe_EndsWithTheFirstFailure(t *testing.T) {
+	t.Parallel()
+	for failing := 1; failing <= 3; failing++ {
+		p := newProber(t)
+		p.tool = func(n int) error {
+			if n == failing {
+				return temporal.NewApplicationError("", "BadGateway")
+			}
+			return nil
+		}
+		report := p.run(probeInput(t, 3))
+		assert.Equal(t, probeworkflow.Refuted, report.Finding)
+		require.Len(t, report.Calls, failing)
+		last := report.Calls[failing-1]
+		assert.Equal(t, probeworkflow.Refuted, last.Finding)
+		assert.Equal(t, "BadGateway", last.Observed)
+		assert.Len(t, p.calls, failing, "a probe is never retried: one call, one answer")
+	}
+}
+
+func TestProbe_CallsTheToolAsItsCallersDo(t *testing.T) {
+	t.Parallel()
+	p := newProber(t)
+	p.run(probeInput(t, 1))
+	assert.Equal(t, []query{{ID: "PROBE-1"}}, p.calls)
+	assert.Equal(t, "tools", p.infos[0].TaskQueue, "on its own task queue")
+}
+
+func TestProbe_OfAToolWithoutArguments(t *testing.T) {
+	t.Parallel()
+	p := newProber(t)
+	called := false
+	p.env.RegisterActivityWithOptions(func(context.Context) error { called = true; return nil }, activity.RegisterOptions{Name: "ping"})
+	in := probeInput(t, 1)
+	in.Call.Activity, in.Call.Args = "ping", nil
+	assert.Equal(t, probeworkflow.Passed, p.run(in).Finding)
+	assert.True(t, called)
+}
+
+// A call that no worker takes must end, and one that a tool does not end by
+// itself must end too.
+func TestProbe_BoundsEveryCall(t *testing.T) {
+	t.Parallel()
+	p := newProber(t)
+	spy := &spy{}
+	p.env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{spy}})
+	p.run(probeInput(t, 1))
+	require.Len(t, spy.options, 1)
+	o := spy.options[0]
+	assert.Equal(t, "tools", o.TaskQueue)
+	assert.Equal(t, 8*time.Second, o.ScheduleToStartTimeout)
+	assert.Equal(t, 4*time.Second, o.StartToCloseTimeout, "beyond the interceptor's own deadline, the latency threshold")
+	assert.Equal(t, int32(1), o.RetryPolicy.MaximumAttempts)
+	assert.True(t, o.DisableEagerExecution, "the outage's own worker is not the tool's")
+	assert.Equal(t, "synthetic call 1 of 1 to carrier-api/eu-west", o.Summary)
+}
+
+// spy notes the options of each activity, and ends it in an error of its own if
+// it has one: the server's, which no activity can return.
+type spy struct {
+	interceptor.WorkerInterceptorBase
+	options []workflow.ActivityOptions
+	end     error
+}
+
+func (s *spy) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &spyInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, s}
+}
+
+type spyInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	spy *spy
+}
+
+func (i *spyInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&spyOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, i.spy})
+}
+
+type spyOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	spy *spy
+}
+
+func (o *spyOutbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
+	o.spy.options = append(o.spy.options, workflow.GetActivityOptions(ctx))
+	if o.spy.end == nil {
+		return o.Next.ExecuteActivity(ctx, activityType, args...)
+	}
+	future, settable := workflow.NewFuture(ctx)
+	settable.SetError(o.spy.end)
+	return future
+}
+
+// hunter2 stands for what must not be written down: hosts, credentials, a
+// customer's data.
+const hunter2 = "dial carrier.internal: password hunter2 rejected"
+
+func TestProbe_JudgesByTheKindOfError(t *testing.T) {
+	t.Parallel()
+	timeout := func(kind enums.TimeoutType) error {
+		return fmt.Errorf("activity error: %w", temporal.NewTimeoutError(kind, errors.New(hunter2)))
+	}
+	for name, c := range map[string]struct {
+		end      error
+		finding  probeworkflow.Finding
+		observed string
+	}{
+		"no worker took it":          {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_START), probeworkflow.Inconclusive, "no worker took the call"},
+		"it did not end":             {timeout(enums.TIMEOUT_TYPE_START_TO_CLOSE), probeworkflow.Refuted, "no answer"},
+		"it did not end in all":      {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE), probeworkflow.Refuted, "no answer"},
+		"it gave no sign of life":    {timeout(enums.TIMEOUT_TYPE_HEARTBEAT), probeworkflow.Refuted, "no answer"},
+		"it was cancelled":           {temporal.NewCanceledError(hunter2), probeworkflow.Inconclusive, "cancelled"},
+		"anything else":              {errors.New(hunter2), probeworkflow.Refuted, "error"},
+		"the interceptor: it failed": {temporal.NewApplicationError("slower than the latency threshold", probeworkflow.ProbeFailed), probeworkflow.Refuted, "slower than the latency threshold"},
+		"the interceptor: ignored":   {temporal.NewApplicationError("says nothing about the dependency", probeworkflow.ProbeIgnored), probeworkflow.Inconclusive, "says nothing about the dependency"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProber(t)
+			p.env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&spy{end: c.end}}})
+			report := p.run(probeInput(t, 3))
+			assert.Equal(t, c.finding, report.Finding)
+			require.Len(t, report.Calls, 1, "inconclusive ends it as well")
+			assert.Equal(t, c.finding, report.Calls[0].Finding)
+			assert.Equal(t, c.observed, report.Calls[0].Observed)
+			assertNothingOf(t, hunter2, p, report)
+		})
+	}
+}
+
+// As above, with errors that a tool returned and Temporal carried.
+func TestProbe_WritesDownNothingOfAToolsError(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end      error
+		observed string
+	}{
+		"error":             {errors.New(hunter2), "error"},
+		"wrapped":           {fmt.Errorf("asking: %w", errors.New(hunter2)), "wrapError"},
+		"application error": {temporal.NewApplicationErrorWithCause(hunter2, "BadGateway", errors.New(hunter2), hunter2), "BadGateway"},
+		"non-retryable":     {temporal.NewNonRetryableApplicationError(hunter2, "Forbidden", nil, hunter2), "Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProber(t)
+			p.tool = func(int) error { return c.end }
+			report := p.run(probeInput(t, 3))
+			assert.Equal(t, probeworkflow.Refuted, report.Finding)
+			assert.Equal(t, c.observed, report.Calls[0].Observed)
+			assertNothingOf(t, hunter2, p, report)
+		})
+	}
+	panics := newProber(t)
+	panics.tool = func(int) error { panic(hunter2) }
+	report := panics.run(probeInput(t, 3))
+	assert.Equal(t, probeworkflow.Refuted, report.Finding)
+	assertNothingOf(t, hunter2, panics, report)
+}
+
+func assertNothingOf(t *testing.T, text string, p *prober, report probeworkflow.ProbeReport) {
+	t.Helper()
+	result, err := json.Marshal(report)
+	require.NoError(t, err)
+	assert.NotContains(t, string(result), text)
+	assert.NotContains(t, p.details(), text)
+}
+
+func TestProbe_TellsHowLongEachCallTook(t *testing.T) {
+	t.Parallel()
+	p := newProber(t)
+	p.env.OnActivity("get_delivery_status", anything, anything).Return("delivered", nil).After(1234567 * time.Microsecond)
+	report := p.run(probeInput(t, 2))
+	require.Len(t, report.Calls, 2)
+	assert.Equal(t, "1.235s", report.Calls[0].Took)
+	assert.True(t, start.Add(1234567*time.Microsecond+time.Second).Equal(report.Calls[1].At))
+	assert.Equal(t, "### Probes passed\n\n| at | finding | took | observed |\n| --- | --- | --- | --- |\n"+
+		"| 14:00:00 | passed | 1.235s |  |\n| 14:00:02 | passed | 1.235s |  |\n", p.details())
+}
+
+func TestProbe_EndsWhenCancelled(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]time.Duration{"calling": 500 * time.Millisecond, "pausing": 1500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProber(t)
+			p.env.OnActivity("get_delivery_status", anything, anything).Return("delivered", nil).After(time.Second)
+			p.env.RegisterDelayedCallback(p.env.CancelWorkflow, after)
+			p.env.ExecuteWorkflow(probeworkflow.Probe, probeInput(t, 3))
+			require.True(t, p.env.IsWorkflowCompleted())
+			assert.True(t, temporal.IsCanceledError(p.env.GetWorkflowError()), p.env.GetWorkflowError())
+			assert.True(t, start.Add(after).Equal(p.env.Now()), "at once, not with the next call")
+		})
+	}
+}

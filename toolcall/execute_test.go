@@ -1,0 +1,432 @@
+package toolcall_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/toolbreaker/toolbreaker/toolcall"
+)
+
+const tool = "get_delivery_status"
+
+// newEnv gives an environment that holds f under the tool's name.
+func newEnv(f any) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: tool})
+	return env
+}
+
+// executeIn runs one call of the tool in a workflow and gives what came of it.
+func executeIn[T any](t *testing.T, env *testsuite.TestWorkflowEnvironment) (result toolcall.Result[T], err error) {
+	t.Helper()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		result, err = toolcall.Execute[T](once(ctx), tool, "PKG-1")
+		return nil
+	})
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+	return result, err
+}
+
+// execute is executeIn for a tool that ends in this value and error.
+func execute[T, R any](t *testing.T, value R, end error) toolcall.Result[T] {
+	t.Helper()
+	result, err := executeIn[T](t, newEnv(func(context.Context, string) (R, error) { return value, end }))
+	require.NoError(t, err, "the run itself is not over")
+	return result
+}
+
+func once(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 5 * time.Second,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+	})
+}
+
+var inTransit = status{TrackingID: "PKG-1", State: "in_transit"}
+
+func TestExecute_GivesThePlainValue(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, toolcall.Value(inTransit), execute[status](t, inTransit, nil))
+	assert.Equal(t, toolcall.Value("in transit"), execute[string](t, "in transit", nil))
+	assert.Equal(t, toolcall.Value([]status{inTransit}), execute[[]status](t, []status{inTransit}, nil))
+}
+
+func TestExecute_PassesTheArguments(t *testing.T) {
+	t.Parallel()
+	result, err := executeIn[string](t, newEnv(func(_ context.Context, id string) (string, error) { return "got " + id, nil }))
+	require.NoError(t, err)
+	assert.Equal(t, "got PKG-1", result.Value)
+}
+
+func TestExecute_UnwrapsATypedResult(t *testing.T) {
+	t.Parallel()
+	for name, typed := range map[string]toolcall.Result[status]{
+		"value":   toolcall.Value(inTransit),
+		"refusal": {Unavailable: unavailable()},
+		"failure": {Error: toolError()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, typed, execute[status](t, typed, nil))
+			assert.Equal(t, typed, execute[status](t, &typed, nil), "behind a pointer")
+		})
+	}
+}
+
+// What the interceptor sends as the value of a typed activity, whose T it does
+// not know.
+func TestExecute_TakesARefusalAsAValue(t *testing.T) {
+	t.Parallel()
+	refused := toolcall.Result[json.RawMessage]{Unavailable: unavailable()}
+	assert.Equal(t, toolcall.Result[status]{Unavailable: unavailable()}, execute[status](t, refused, nil))
+}
+
+func TestExecute_TakesARefusalAsAnError(t *testing.T) {
+	t.Parallel()
+	u := unavailable()
+	refused := temporal.NewNonRetryableApplicationError(u.Message, toolcall.DependencyUnavailable, nil, *u)
+	assert.Equal(t, toolcall.Result[status]{Unavailable: u}, execute[status](t, status{}, refused))
+}
+
+// Somebody else's error of that name is a failure; an empty refusal would tell
+// the model nothing.
+func TestExecute_TakesNoRefusalWithoutDetails(t *testing.T) {
+	t.Parallel()
+	for name, details := range map[string][]any{
+		"none":             nil,
+		"of another shape": {"down"},
+		"of another code":  {map[string]string{"code": "out_of_stock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := execute[status](t, status{}, temporal.NewNonRetryableApplicationError("down", toolcall.DependencyUnavailable, nil, details...))
+			assert.Equal(t, toolcall.Result[status]{Error: &toolcall.ToolError{
+				Type: "DependencyUnavailable", Tool: tool, Message: "get_delivery_status failed (DependencyUnavailable).",
+			}}, result)
+		})
+	}
+}
+
+// A model repeats what it reads, to customers too: it gets the error's class and
+// none of its words.
+func TestExecute_NamesAFailuresClassAndNothingElse(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("dial carrier.internal: password hunter2 rejected")
+	for name, c := range map[string]struct {
+		end                 error
+		kind, message       string
+		whatItMustNotRepeat string
+	}{
+		"application error": {
+			temporal.NewApplicationError("no parcel at carrier.internal", "NotFound", "hunter2"),
+			"NotFound", "get_delivery_status failed (NotFound).", "carrier.internal",
+		},
+		"with a cause": {
+			temporal.NewApplicationErrorWithCause("gateway", "BadGateway", cause),
+			"BadGateway", "get_delivery_status failed (BadGateway).", "hunter2",
+		},
+		"non-retryable": {
+			temporal.NewNonRetryableApplicationError("bad input", "Validation", cause),
+			"Validation", "get_delivery_status failed (Validation).", "hunter2",
+		},
+		"any other error": {cause, "Error", "get_delivery_status failed.", "hunter2"},
+		"wrapped":         {fmt.Errorf("asking: %w", cause), "wrapError", "get_delivery_status failed (wrapError).", "hunter2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := execute[status](t, status{}, c.end)
+			assert.Equal(t, toolcall.Result[status]{Error: &toolcall.ToolError{Type: c.kind, Tool: tool, Message: c.message}}, result)
+			assert.Equal(t, c.message, result.ForModel())
+			assert.NotContains(t, result.ForModel(), c.whatItMustNotRepeat)
+		})
+	}
+}
+
+func TestExecute_ShowsNoStackOfAPanic(t *testing.T) {
+	t.Parallel()
+	result, err := executeIn[status](t, newEnv(func(context.Context, string) (status, error) { panic("hunter2") }))
+	require.NoError(t, err)
+	assert.Equal(t, toolcall.Result[status]{Error: &toolcall.ToolError{Type: "Error", Tool: tool, Message: "get_delivery_status failed."}}, result)
+}
+
+func TestExecute_NamesATimeout(t *testing.T) {
+	t.Parallel()
+	env := newEnv(func(ctx context.Context, _ string) (status, error) {
+		<-ctx.Done()
+		return status{}, ctx.Err()
+	})
+	var result toolcall.Result[status]
+	env.ExecuteWorkflow(func(ctx workflow.Context) (err error) {
+		result, err = toolcall.Execute[status](workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: 10 * time.Millisecond,
+			RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+		}), tool, "PKG-1")
+		return err
+	})
+	require.NoError(t, env.GetWorkflowError())
+	assert.Equal(t, toolcall.Result[status]{Error: timedOut()}, result)
+}
+
+func TestGet_NamesATimeoutOfAnyKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []enums.TimeoutType{
+		enums.TIMEOUT_TYPE_START_TO_CLOSE, enums.TIMEOUT_TYPE_SCHEDULE_TO_START,
+		enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, enums.TIMEOUT_TYPE_HEARTBEAT,
+	} {
+		assert.Equal(t, toolcall.Result[status]{Error: timedOut()}, getError(t, temporal.NewTimeoutError(kind, nil)), kind)
+	}
+}
+
+// A tool that was retried until its time was up is told by its last failure.
+func TestGet_NamesTheFailureBeneathATimeout(t *testing.T) {
+	t.Parallel()
+	last := temporal.NewApplicationError("hunter2", "BadGateway")
+	result := getError(t, temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, last))
+	assert.Equal(t, "get_delivery_status failed (BadGateway).", result.ForModel())
+}
+
+func timedOut() *toolcall.ToolError {
+	return &toolcall.ToolError{Type: "Timeout", Tool: tool, Message: "get_delivery_status did not answer in time."}
+}
+
+// getError gives what Get makes of a future that ends in this error.
+func getError(t *testing.T, end error) (result toolcall.Result[status]) {
+	t.Helper()
+	env := newEnv(func(context.Context) error { return nil })
+	env.ExecuteWorkflow(func(ctx workflow.Context) (err error) {
+		future, settable := workflow.NewFuture(ctx)
+		settable.SetError(end)
+		result, err = toolcall.Get[status](ctx, tool, future)
+		return err
+	})
+	require.NoError(t, env.GetWorkflowError())
+	return result
+}
+
+// The only error there is: nobody is left to read a result.
+func TestExecute_OfACancelledRunIsAnError(t *testing.T) {
+	t.Parallel()
+	env := newEnv(func(context.Context, string) (status, error) { return inTransit, nil })
+	env.OnActivity(tool, mock.Anything, mock.Anything).Return(inTransit, nil).After(time.Hour)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
+	result, err := executeIn[status](t, env)
+	require.Error(t, err)
+	assert.True(t, temporal.IsCanceledError(err))
+	assert.Equal(t, toolcall.Result[status]{}, result)
+}
+
+// The run is cancelled while its tool fails, and the failure is heard first.
+func TestExecute_OfACancelledRunIsAnErrorWhateverTheToolSays(t *testing.T) {
+	t.Parallel()
+	env := newEnv(func(context.Context, string) (status, error) { return status{}, nil })
+	env.OnActivity(tool, mock.Anything, mock.Anything).
+		Return(status{}, temporal.NewNonRetryableApplicationError("", "NotFound", nil)).After(2 * time.Minute)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
+	var err error
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		alive, _ := workflow.NewDisconnectedContext(ctx)
+		future := workflow.ExecuteActivity(once(alive), tool, "PKG-1")
+		_ = workflow.Sleep(alive, 3*time.Minute)
+		_, err = toolcall.Get[status](ctx, tool, future)
+		return nil
+	})
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+	assert.Error(t, err)
+}
+
+// The caller gave up on this one call: it knows, and needs no text for a model.
+func TestGet_OfACallThatItsCallerCancelledIsAnError(t *testing.T) {
+	t.Parallel()
+	env := newEnv(func(context.Context, string) (status, error) { return inTransit, nil })
+	env.OnActivity(tool, mock.Anything, mock.Anything).Return(inTransit, nil).After(time.Hour)
+	var err error
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		callCtx, cancel := workflow.WithCancel(ctx)
+		future := workflow.ExecuteActivity(once(callCtx), tool, "PKG-1")
+		cancel()
+		_, err = toolcall.Get[status](ctx, tool, future)
+		return nil
+	})
+	require.NoError(t, env.GetWorkflowError())
+	assert.True(t, temporal.IsCanceledError(err))
+}
+
+// A tool that waited for somebody else's work, which was cancelled, has failed.
+// The run that called it goes on.
+func TestExecute_OfAToolThatFailedOnACancellationIsAFailure(t *testing.T) {
+	t.Parallel()
+	result := execute[status](t, status{}, temporal.NewApplicationErrorWithCause("", "LabelJobFailed", temporal.NewCanceledError()))
+	assert.Equal(t, toolcall.Result[status]{Error: &toolcall.ToolError{
+		Type: "LabelJobFailed", Tool: tool, Message: "get_delivery_status failed (LabelJobFailed).",
+	}}, result)
+}
+
+// A tool's own schema is unknown to a generic agent.
+func TestExecute_GivesRawJSONAsItCame(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"object": `{"state":"lost","parcels":[1,2]}`,
+		"list":   `[{"state":"lost"}]`,
+		"text":   `"lost"`,
+		"number": `17`,
+		"null":   `null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fromRaw := execute[json.RawMessage](t, json.RawMessage(text), nil)
+			assert.JSONEq(t, text, string(fromRaw.Value))
+			assert.JSONEq(t, text, fromRaw.ForModel())
+			var value any
+			require.NoError(t, json.Unmarshal([]byte(text), &value))
+			if value != nil {
+				fromValue := execute[json.RawMessage](t, value, nil)
+				assert.JSONEq(t, text, string(fromValue.Value))
+			}
+		})
+	}
+	typed := execute[json.RawMessage](t, toolcall.Value(inTransit), nil)
+	assert.JSONEq(t, `{"tracking_id":"PKG-1","state":"in_transit"}`, string(typed.Value))
+	refused := execute[json.RawMessage](t, toolcall.Result[status]{Unavailable: unavailable()}, nil)
+	assert.Equal(t, unavailable(), refused.Unavailable)
+}
+
+// Only the member itself makes a Result, not the word.
+func TestExecute_TakesTextAboutToolbreakerForWhatItIs(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]any{
+		"text":                     `toolbreaker`,
+		"quoted in a text":         `{"toolbreaker":"unavailable"}`,
+		"member further in":        map[string]any{"config": map[string]any{"toolbreaker": "unavailable"}},
+		"value of another member":  map[string]any{"guarded_by": "toolbreaker"},
+		"in a list":                []any{map[string]any{"toolbreaker": "unavailable"}},
+		"member of another kind":   map[string]any{"toolbreaker": map[string]any{"version": 1.0}},
+		"member that holds a list": map[string]any{"toolbreaker": []any{"value"}},
+		"member that is empty":     map[string]any{"toolbreaker": "", "state": "lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, toolcall.Value(value), execute[any](t, value, nil))
+		})
+	}
+	bytes := []byte(`{"toolbreaker":"unavailable"}`)
+	assert.Equal(t, toolcall.Value(bytes), execute[[]byte](t, bytes, nil), "bytes are no JSON")
+}
+
+func TestExecute_GivesZeroForNoResult(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, toolcall.Result[status]{}, execute[status](t, (*status)(nil), nil))
+	assert.Equal(t, toolcall.Result[*status]{}, execute[*status](t, (*status)(nil), nil))
+	assert.Equal(t, toolcall.Result[any]{}, execute[any](t, any(nil), nil))
+
+	errorOnly, err := executeIn[status](t, newEnv(func(context.Context, string) error { return nil }))
+	require.NoError(t, err)
+	assert.Equal(t, toolcall.Result[status]{}, errorOnly)
+}
+
+// Not an empty answer, which the model would believe.
+func TestExecute_SaysThatAnAnswerCannotBeRead(t *testing.T) {
+	t.Parallel()
+	unreadable := toolcall.Result[status]{Error: &toolcall.ToolError{
+		Type: "UnreadableResult", Tool: tool, Message: "get_delivery_status answered with something that cannot be read.",
+	}}
+	for name, value := range map[string]any{
+		"of another type":        "in transit",
+		"typed, of another type": toolcall.Value("in transit"),
+		"outcome of a later version": map[string]any{
+			"toolbreaker": "parked", "until": "2026-03-01T14:00:00Z",
+		},
+		"refusal without its part": map[string]any{"toolbreaker": "unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, unreadable, execute[status](t, value, nil))
+		})
+	}
+}
+
+// Payloads are often compressed or encrypted between worker and server.
+func TestExecute_ReadsThroughACodec(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		value any
+		want  toolcall.Result[status]
+	}{
+		"plain":   {inTransit, toolcall.Value(inTransit)},
+		"typed":   {toolcall.Value(inTransit), toolcall.Value(inTransit)},
+		"refused": {toolcall.Result[json.RawMessage]{Unavailable: unavailable()}, toolcall.Result[status]{Unavailable: unavailable()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := newEnv(func(context.Context, string) (any, error) { return c.value, nil })
+			env.SetDataConverter(converter.NewCodecDataConverter(converter.GetDefaultDataConverter(),
+				converter.NewZlibCodec(converter.ZlibCodecOptions{AlwaysEncode: true})))
+			result, err := executeIn[status](t, env)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, result)
+		})
+	}
+}
+
+func TestGet_WaitsForCallsThatRunTogether(t *testing.T) {
+	t.Parallel()
+	env := newEnv(func(_ context.Context, id string) (status, error) { return status{TrackingID: id}, nil })
+	var results []toolcall.Result[status]
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		var futures []workflow.Future
+		for _, id := range []string{"PKG-1", "PKG-2"} {
+			futures = append(futures, workflow.ExecuteActivity(once(ctx), tool, id))
+		}
+		for _, f := range futures {
+			r, err := toolcall.Get[status](ctx, tool, f)
+			if err != nil {
+				return err
+			}
+			results = append(results, r)
+		}
+		return nil
+	})
+	require.NoError(t, env.GetWorkflowError())
+	assert.Equal(t, []toolcall.Result[status]{
+		toolcall.Value(status{TrackingID: "PKG-1"}), toolcall.Value(status{TrackingID: "PKG-2"}),
+	}, results)
+}
+
+// Temporal's own retries come first: a result is how the last attempt ended.
+func TestExecute_ShowsTheRetriedToolsAnswer(t *testing.T) {
+	t.Parallel()
+	env := newEnv(func(ctx context.Context, _ string) (status, error) {
+		if activity.GetInfo(ctx).Attempt < 3 {
+			return status{}, errors.New("not yet")
+		}
+		return inTransit, nil
+	})
+	var result toolcall.Result[status]
+	env.ExecuteWorkflow(func(ctx workflow.Context) (err error) {
+		result, err = toolcall.Execute[status](workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: time.Minute,
+		}), tool, "PKG-1")
+		return err
+	})
+	require.NoError(t, env.GetWorkflowError())
+	assert.Equal(t, toolcall.Value(inTransit), result)
+}
