@@ -1,0 +1,216 @@
+package breaker
+
+import "time"
+
+// Call is what admission needs to know of a call. The zero Call is a first
+// attempt with the default threshold.
+type Call struct {
+	// Attempt counts from 1 over the retries of one execution. Attempts past
+	// Config.MaxAttemptsCounted are admitted as the others are, and leave no
+	// sample. 0 means 1.
+	Attempt int
+	// Tool names the tool, for its threshold in Config.ToolLatency. A tool
+	// without one has the threshold Config.Latency.
+	Tool string
+}
+
+// Permit is an admitted call. Give it back with [Permit.Done] exactly once. A
+// permit that is never given back counts as a hanging call until the next
+// transition, shows in [Snapshot] after that, and wedges nothing.
+//
+// A Permit belongs to one goroutine at a time and must not be copied; a copy
+// that is handed back as well cannot do more harm than one sample too many. The
+// zero Permit belongs to no call, and its methods do nothing.
+type Permit struct {
+	_ noCopy
+
+	// gate is the one that admitted the call.
+	gate *gate
+	// word counts the call while it is in flight, in slot. Nil: the call is not
+	// counted.
+	word    *word
+	slot    int64
+	begun   time.Duration
+	latency time.Duration
+	done    bool
+}
+
+// noCopy makes go vet complain about a copied permit.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
+// Allow admits a call or refuses it. With a refusal the permit is the zero one;
+// without, the refusal is nil.
+//
+// Refused calls are counted, but are neither samples nor latencies. While
+// closed, Allow costs a reading of the clock and one atomic addition; while
+// open or half-open, one atomic addition. It allocates nothing.
+func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
+	g := b.gate.Load()
+	if g == nil || g.pass != passCounted || call.Tool != "" || call.Attempt > g.settings.MaxAttemptsCounted {
+		return b.allow(g, call)
+	}
+	now := g.clock.Elapsed()
+	latency := g.settings.Latency
+	slot := int64((now + latency) >> g.shift)
+	w := &g.cells[stripe()&uintptr(g.cellMask)][place(slot)]
+	for old := w.Load(); hasTag(old, tagOf(slot)) && canBegin(old); old = w.Load() {
+		if w.CompareAndSwap(old, old+inflightOne) {
+			return Permit{gate: g, word: w, slot: slot, begun: now, latency: latency}, nil
+		}
+		if g.generation.collisions.Add(1) == collisionsToSpread {
+			break
+		}
+	}
+	return b.allowLocked(now, call)
+}
+
+// refusalsToLook is how many refusals pass until one looks at the clock, so
+// that a breaker which nobody ticks still moves on.
+const refusalsToLook = 64
+
+// allow is Allow for what is not the plain closed state.
+func (b *Breaker) allow(g *gate, call Call) (Permit, *Refusal) {
+	if g != nil {
+		switch g.pass {
+		case passNone:
+			if g.refused.add()%refusalsToLook != 0 {
+				return Permit{}, g.refusal
+			}
+			b.Tick()
+			return Permit{}, g.refusal
+		case passUncounted:
+			return Permit{gate: g, begun: g.clock.Elapsed()}, nil
+		}
+	}
+	return b.allowLocked(b.registry.clock.Elapsed(), call)
+}
+
+func (b *Breaker) allowLocked(now time.Duration, call Call) (Permit, *Refusal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advance(now)
+	switch {
+	case b.settings.Mode == Off:
+	case b.state == Closed, b.state == ForcedClosed,
+		b.state == Recovering && b.incident.ramp.admit(now, b.settings.RampStep/2):
+		return b.admit(now, call), nil
+	default:
+		b.refusals().add()
+		if b.settings.Mode != Observe {
+			return Permit{}, b.incident.refusal
+		}
+	}
+	// The breaker is off, or only observes and would have refused.
+	if b.gate.Load() == nil {
+		b.publish()
+	}
+	return Permit{gate: b.gate.Load(), begun: now}, nil
+}
+
+// admit counts a call in flight. b.mu is held.
+func (b *Breaker) admit(now time.Duration, call Call) Permit {
+	b.lastUsed = now
+	g := b.activate(now)
+	if call.Attempt > b.settings.MaxAttemptsCounted {
+		return Permit{gate: g, begun: now}
+	}
+	latency := b.settings.LatencyOf(call.Tool)
+	r := g.generation.ring(latency)
+	if n := g.generation.collisions.Load(); n >= collisionsToSpread && len(r.cells) < maxCells {
+		r.spread()
+		g.generation.collisions.Store(0)
+		g = b.publish()
+	}
+	slot := int64((now + latency) >> r.shift)
+	w, ended := r.begin(slot)
+	g.generation.count(Counts{Samples: ended})
+	return Permit{gate: g, word: w, slot: slot, begun: now, latency: latency}
+}
+
+// Done hands the permit back with what the call said about the dependency.
+// Only the first Done counts; further ones are counted and change nothing. So
+// is an outcome that comes after the state has changed since the call began.
+func (p *Permit) Done(outcome Outcome) {
+	g := p.gate
+	if g == nil {
+		return
+	}
+	if p.done {
+		g.breaker.countAgain()
+		return
+	}
+	p.done = true
+	if p.word == nil {
+		return
+	}
+	now := g.clock.Elapsed()
+	took := now - p.begun
+	if outcome == Success && took <= p.latency && int64(now) < g.generation.lockFrom.Load() {
+		for old := p.word.Load(); hasTag(old, tagOf(p.slot)) && canEndWell(old); old = p.word.Load() {
+			if p.word.CompareAndSwap(old, old+endedOne-inflightOne) {
+				g.generation.latencies.addSome(took, endedOf(old))
+				return
+			}
+			g.generation.collisions.Add(1)
+		}
+	}
+	g.breaker.finish(p, outcome, now)
+}
+
+func (b *Breaker) countAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.doneTwice++
+}
+
+// finish is Done for an outcome that may decide something.
+func (b *Breaker) finish(p *Permit, outcome Outcome, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advance(now)
+	g := p.gate.generation
+	if g != b.generation {
+		b.late++
+		b.abandoned = max(0, b.abandoned-1)
+		return
+	}
+	g.settle(now)
+	inFlight, hung := g.ring(p.latency).end(p.word, p.slot, now)
+	if !inFlight {
+		b.doneTwice++
+		return
+	}
+	g.inFlight--
+	if hung {
+		g.hung--
+	}
+	b.lastUsed = now
+	took := now - p.begun
+	slow := took > p.latency
+	if outcome != Ignored || slow {
+		counts := Counts{Samples: 1}
+		if outcome == Failure {
+			counts.Failures = 1
+		}
+		if slow {
+			counts.Slow = 1
+		}
+		g.count(counts)
+		g.latencies.add(took, 1)
+		if b.state == Recovering && outcome == Success && !slow {
+			b.incident.rampGood++
+		}
+	}
+	b.judge(now)
+}
+
+// Latency is how long the call has been running; 0 for the zero Permit.
+func (p *Permit) Latency() time.Duration {
+	if p.gate == nil {
+		return 0
+	}
+	return p.gate.clock.Elapsed() - p.begun
+}
