@@ -49,6 +49,8 @@ type Breaker struct {
 
 	refused                    *refusedCount
 	late, doneTwice, abandoned int64
+	// counted is how many samples the generations before this one held.
+	counted int64
 }
 
 // incident is what a breaker knows while it is not closed.
@@ -150,6 +152,7 @@ func (b *Breaker) tick() bool {
 // forget gives back the memory of a key that is closed and idle.
 func (b *Breaker) forget(now time.Duration) {
 	if b.incident == nil && b.generation != nil && now >= b.lastUsed+b.settings.Window && b.generation.retire() {
+		b.counted += int64(b.generation.ended)
 		b.generation = nil
 		b.publish()
 	}
@@ -336,6 +339,7 @@ func (b *Breaker) enter(now time.Duration, to State, reason Reason, local bool) 
 	var evidence Evidence
 	if g := b.generation; g != nil {
 		b.abandoned += int64(g.shut(now))
+		b.counted += int64(g.ended)
 		evidence = b.evidence(g)
 		b.generation = nil
 	}

@@ -57,7 +57,8 @@ type Config struct {
 	MaxCooldown time.Duration
 	// ProbeSuccesses is how many probes in a row must succeed. Default 3.
 	ProbeSuccesses int
-	// ProbeInterval is the pause between two probes. Default Latency/5.
+	// ProbeInterval is the pause between two probes. Default Latency/5, at least
+	// 10 ms.
 	ProbeInterval time.Duration
 	// Ramp is the percentages by which traffic returns, rising. Default
 	// 10, 25, 50, 100.
@@ -88,11 +89,11 @@ func (c Config) WithDefaults() Config {
 		c.Mode = Enforce
 	}
 	setDuration(&c.Window, time.Minute)
-	setDuration(&c.FastWindow, c.Window/6)
+	setDuration(&c.FastWindow, max(c.Window/6, min(c.Window, minDuration)))
 	setDuration(&c.Latency, 5*time.Second)
 	setDuration(&c.Cooldown, 30*time.Second)
 	setDuration(&c.MaxCooldown, max(5*time.Minute, c.Cooldown))
-	setDuration(&c.ProbeInterval, c.Latency/5)
+	setDuration(&c.ProbeInterval, max(c.Latency/5, minDuration))
 	setDuration(&c.RampStep, 15*time.Second)
 	setInt(&c.MinSamples, 10)
 	setInt(&c.MinSlow, 3)

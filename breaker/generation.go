@@ -26,8 +26,9 @@ type generation struct {
 	rings  []*ring
 	// ended counts the samples of this generation, expired ones included.
 	ended int
-	// inFlight and hung are as of the last settling.
+	// inFlight and hung are as of the last settling, at settled.
 	inFlight, hung int
+	settled        time.Duration
 }
 
 func newGeneration(now time.Duration, s *settings) *generation {
@@ -63,6 +64,9 @@ func (g *generation) count(c Counts) {
 // settle brings window, inFlight, hung and latencies up to now. What ended well
 // since the last settling belongs to the slice that was running until now.
 func (g *generation) settle(now time.Duration) {
+	// Callers read the clock before they take the lock.
+	now = max(now, g.settled)
+	g.settled = now
 	g.inFlight, g.hung = 0, 0
 	for _, r := range g.rings {
 		n := r.settle(now)

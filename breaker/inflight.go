@@ -67,15 +67,20 @@ func slotShift(class uint8) uint8        { return class - 5 }
 // cell is one copy of a ring's words.
 type cell [slots]word
 
-// ring counts the calls in flight whose thresholds are of one power of two.
+// ring counts the calls in flight whose thresholds are of one power of two. All
+// but the words of its cells is guarded by Breaker.mu.
 type ring struct {
 	class uint8
 	shift uint8
 	// cells are one or maxCells. Which of them counts a call does not matter.
 	cells []*cell
-	// older counts the calls whose place was taken over. All of them hang.
-	// Guarded by Breaker.mu.
+	// older counts the calls whose word was taken over or out of use. All of them
+	// hang.
 	older int
+	// settled is the slot of the last settling. A tag that was then two turns back
+	// is out of use and never comes back, or a call counted in older could take
+	// itself out of the word of another.
+	settled int64
 }
 
 func newRing(class uint8) *ring {
@@ -105,6 +110,11 @@ func (r *ring) begin(slot int64) (w *word, ended int) {
 	for {
 		old := w.Load()
 		switch {
+		case slot>>slotBits < r.settled>>slotBits-1:
+			// This goroutine stood still for turns of the ring after it read the
+			// clock: its call hangs by now.
+			r.older++
+			return w, 0
 		case hasTag(old, tag):
 			if !canBegin(old) {
 				return nil, 0
@@ -113,8 +123,7 @@ func (r *ring) begin(slot int64) (w *word, ended int) {
 				return w, 0
 			}
 		case old != 0 && turnsApart(old>>tagShift, tag) > 0:
-			// This goroutine stood still for a turn of the ring after it read the
-			// clock: its call hangs by now.
+			// The same, and another call has taken the place.
 			r.older++
 			return w, 0
 		case w.CompareAndSwap(old, tag<<tagShift|inflightOne):
@@ -124,21 +133,20 @@ func (r *ring) begin(slot int64) (w *word, ended int) {
 	}
 }
 
-// end takes a call out of flight, after settle at the same now. It tells whether
+// end takes a call out of flight, right after a settling. It tells whether
 // the call was in flight, which a permit that was copied and handed back twice
 // is not, and whether settle counted it among the hung.
-func (r *ring) end(w *word, slot int64, now time.Duration) (inFlight, hung bool) {
-	slotNow := int64(now >> r.shift)
+func (r *ring) end(w *word, slot int64) (inFlight, hung bool) {
 	// Tags repeat after half a million turns, so none is trusted past the two
 	// that settle leaves in use.
-	if slotNow-slot <= 2*slots {
+	if r.settled-slot <= 2*slots {
 		tag := tagOf(slot)
 		for old := w.Load(); hasTag(old, tag); old = w.Load() {
 			if inflightOf(old) == 0 {
 				return false, false
 			}
 			if w.CompareAndSwap(old, old-inflightOne) {
-				return true, slot < slotNow
+				return true, slot < r.settled
 			}
 		}
 	}
@@ -157,10 +165,12 @@ type inflightCounts struct {
 	calls, hung int
 }
 
-// settle takes the calls ended well out of the ring and counts the others.
+// settle takes the calls ended well out of the ring and counts the others. now
+// does not go back from one settling to the next.
 func (r *ring) settle(now time.Duration) inflightCounts {
 	var n inflightCounts
 	slotNow := int64(now >> r.shift)
+	r.settled = slotNow
 	tagNow := tagOf(slotNow)
 	for _, c := range r.cells {
 		for i := range c {

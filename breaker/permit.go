@@ -178,7 +178,7 @@ func (b *Breaker) finish(p *Permit, outcome Outcome, now time.Duration) {
 		return
 	}
 	g.settle(now)
-	inFlight, hung := g.ring(p.latency).end(p.word, p.slot, now)
+	inFlight, hung := g.ring(p.latency).end(p.word, p.slot)
 	if !inFlight {
 		b.doneTwice++
 		return

@@ -124,6 +124,8 @@ func (r *Registry) Find(key Key) (*Breaker, bool) {
 
 // All gives every breaker, in no order.
 func (r *Registry) All() []*Breaker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var all []*Breaker
 	r.breakers.each(func(b *Breaker) { all = append(all, b) })
 	return all

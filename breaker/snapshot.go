@@ -32,9 +32,11 @@ type Snapshot struct {
 	// stays is a leak of permits.
 	InFlight  int   `json:"in_flight"`
 	Abandoned int64 `json:"abandoned"`
-	// Refused, Late and DoneTwice count over the breaker's life: calls refused (or
-	// that would have been, in [Observe]), outcomes dropped because the state had
-	// changed since the call began, and permits handed back more than once.
+	// Counted, Refused, Late and DoneTwice count over the breaker's life: samples,
+	// calls refused (or that would have been, in [Observe]), outcomes dropped
+	// because the state had changed since the call began, and permits handed back
+	// more than once.
+	Counted   int64 `json:"counted"`
 	Refused   int64 `json:"refused"`
 	Late      int64 `json:"late"`
 	DoneTwice int64 `json:"done_twice"`
@@ -61,7 +63,7 @@ func (b *Breaker) Snapshot() Snapshot {
 	s := Snapshot{
 		Key: b.key, State: b.state, Mode: b.settings.Mode, Since: b.since,
 		Evidence: e, FailureRate: e.Window.FailureRate(),
-		Epoch: b.epoch, Edges: b.edges,
+		Epoch: b.epoch, Edges: b.edges, Counted: b.counted,
 		Refused: b.refused.sum(), Late: b.late, DoneTwice: b.doneTwice, Abandoned: b.abandoned,
 	}
 	if i := b.incident; i != nil {
@@ -75,6 +77,7 @@ func (b *Breaker) Snapshot() Snapshot {
 	}
 	if g := b.generation; g != nil {
 		s.InFlight = g.inFlight
+		s.Counted += int64(g.ended)
 		d := g.latencies.distribution()
 		s.Latency = Latencies{P50: d.Quantile(0.5), P90: d.Quantile(0.9), P99: d.Quantile(0.99), Max: d.Max()}
 	}
