@@ -26,9 +26,10 @@ type generation struct {
 	rings  []*ring
 	// ended counts the samples of this generation, expired ones included.
 	ended int
-	// inFlight and hung are as of the last settling, at settled.
+	// inFlight and hung are as of the last settling.
 	inFlight, hung int
-	settled        time.Duration
+	// now is the latest time that anybody brought to the lock.
+	now time.Duration
 }
 
 func newGeneration(now time.Duration, s *settings) *generation {
@@ -61,12 +62,18 @@ func (g *generation) count(c Counts) {
 	}
 }
 
+// see gives the latest time known. Callers read the clock before they take the
+// lock, some of them long before: to one of those, words taken into use since
+// would seem to be turns of the ring ahead.
+func (g *generation) see(now time.Duration) time.Duration {
+	g.now = max(g.now, now)
+	return g.now
+}
+
 // settle brings window, inFlight, hung and latencies up to now. What ended well
 // since the last settling belongs to the slice that was running until now.
 func (g *generation) settle(now time.Duration) {
-	// Callers read the clock before they take the lock.
-	now = max(now, g.settled)
-	g.settled = now
+	now = g.see(now)
 	g.inFlight, g.hung = 0, 0
 	for _, r := range g.rings {
 		n := r.settle(now)

@@ -77,9 +77,7 @@ type ring struct {
 	// older counts the calls whose word was taken over or out of use. All of them
 	// hang.
 	older int
-	// settled is the slot of the last settling. A tag that was then two turns back
-	// is out of use and never comes back, or a call counted in older could take
-	// itself out of the word of another.
+	// settled is the slot of the last settling.
 	settled int64
 }
 
@@ -110,11 +108,6 @@ func (r *ring) begin(slot int64) (w *word, ended int) {
 	for {
 		old := w.Load()
 		switch {
-		case slot>>slotBits < r.settled>>slotBits-1:
-			// This goroutine stood still for turns of the ring after it read the
-			// clock: its call hangs by now.
-			r.older++
-			return w, 0
 		case hasTag(old, tag):
 			if !canBegin(old) {
 				return nil, 0
@@ -123,7 +116,8 @@ func (r *ring) begin(slot int64) (w *word, ended int) {
 				return w, 0
 			}
 		case old != 0 && turnsApart(old>>tagShift, tag) > 0:
-			// The same, and another call has taken the place.
+			// This goroutine stood still for a turn of the ring after it read the
+			// clock: its call hangs by now.
 			r.older++
 			return w, 0
 		case w.CompareAndSwap(old, tag<<tagShift|inflightOne):

@@ -124,6 +124,7 @@ func (b *Breaker) admit(now time.Duration, call Call) Permit {
 		g.generation.collisions.Store(0)
 		g = b.publish()
 	}
+	g.generation.see(now)
 	slot := int64((now + latency) >> r.shift)
 	w, ended := r.begin(slot)
 	g.generation.count(Counts{Samples: ended})
