@@ -1,6 +1,9 @@
 package breaker
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // pass says what a gate does with a call.
 type pass uint8
@@ -20,10 +23,11 @@ const (
 // It is never changed, only replaced, under Breaker.mu. A breaker that is closed
 // and idle has none.
 type gate struct {
-	pass       pass
-	shift      uint8
-	cellMask   uint8
-	breaker    *Breaker
+	pass     pass
+	shift    uint8
+	cellMask uint8
+	breaker  *Breaker
+	// clock is nil for the machine's, which is read without an indirect call.
 	clock      Clock
 	settings   *settings
 	generation *generation
@@ -32,6 +36,13 @@ type gate struct {
 
 	refusal *Refusal
 	refused *refusedCount
+}
+
+func (g *gate) now() time.Duration {
+	if g.clock == nil {
+		return time.Since(processStart)
+	}
+	return g.clock.Elapsed()
 }
 
 // refusedCount counts the refusals of a breaker over its life, each stripe in a

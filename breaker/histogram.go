@@ -45,16 +45,6 @@ func (h *histogram) add(d time.Duration, calls uint32) {
 	}
 }
 
-// addSome is add for the end of a good call, of which so many ended before in
-// the same slot of time.
-func (h *histogram) addSome(d time.Duration, before int) {
-	if before < recordedEach {
-		h.add(d, 1)
-	} else if before%recordedOneIn == 0 {
-		h.add(d, recordedOneIn)
-	}
-}
-
 // rotate drops the older half when it is time. A latency added meanwhile may
 // land in either half.
 func (h *histogram) rotate(now, window time.Duration) {

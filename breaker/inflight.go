@@ -62,7 +62,10 @@ func hasTag(w, tag uint64) bool          { return w>>tagShift == tag }
 func canBegin(word uint64) bool          { return word&inflightMask != inflightMask }
 func canEndWell(word uint64) bool        { return word&endedMask != endedMask && word&inflightMask != 0 }
 func latencyClass(d time.Duration) uint8 { return uint8(bits.Len64(uint64(d))) }
-func slotShift(class uint8) uint8        { return class - 5 }
+func slotOf(begun, latency time.Duration) int64 {
+	return int64((begun + latency) >> slotShift(latencyClass(latency)))
+}
+func slotShift(class uint8) uint8 { return class - 5 }
 
 // cell is one copy of a ring's words.
 type cell [slots]word

@@ -22,17 +22,21 @@ type Call struct {
 // that is handed back as well cannot do more harm than one sample too many. The
 // zero Permit belongs to no call, and its methods do nothing.
 type Permit struct {
-	_ noCopy
+	// Four words: the compiler keeps no more in registers.
 
 	// gate is the one that admitted the call.
 	gate *gate
-	// word counts the call while it is in flight, in slot. Nil: the call is not
-	// counted.
-	word    *word
-	slot    int64
-	begun   time.Duration
-	latency time.Duration
-	done    bool
+	// word counts the call while it is in flight. It is nil when the call is not
+	// counted, and &handedBack after Done.
+	word  *word
+	begun time.Duration
+	// limit is the call's latency threshold.
+	limit limit
+}
+
+type limit struct {
+	_ noCopy
+	time.Duration
 }
 
 // noCopy makes go vet complain about a copied permit.
@@ -41,54 +45,53 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
+// handedBack is in the place of the word of a permit that was handed back.
+var handedBack word
+
+// slot is where the call counts while it is in flight.
+func (p *Permit) slot() int64 { return slotOf(p.begun, p.limit.Duration) }
+
 // Allow admits a call or refuses it. With a refusal the permit is the zero one;
 // without, the refusal is nil.
 //
 // Refused calls are counted, but are neither samples nor latencies. While
-// closed, Allow costs a reading of the clock and one atomic addition; while
+// closed, Allow costs a reading of the clock and one compare-and-swap; while
 // open or half-open, one atomic addition. It allocates nothing.
 func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 	g := b.gate.Load()
-	if g == nil || g.pass != passCounted || call.Tool != "" || call.Attempt > g.settings.MaxAttemptsCounted {
-		return b.allow(g, call)
-	}
-	now := g.clock.Elapsed()
-	latency := g.settings.Latency
-	slot := int64((now + latency) >> g.shift)
-	w := &g.cells[stripe()&uintptr(g.cellMask)][place(slot)]
-	for old := w.Load(); hasTag(old, tagOf(slot)) && canBegin(old); old = w.Load() {
-		if w.CompareAndSwap(old, old+inflightOne) {
-			return Permit{gate: g, word: w, slot: slot, begun: now, latency: latency}, nil
+	switch {
+	case g == nil:
+	case g.pass == passNone:
+		if g.refused.add()%refusalsToLook == 0 {
+			b.Tick()
 		}
-		if g.generation.collisions.Add(1) == collisionsToSpread {
-			break
+		return Permit{}, g.refusal
+	case g.pass == passCounted && call.Tool == "" && call.Attempt <= g.settings.MaxAttemptsCounted:
+		now := g.now()
+		latency := g.settings.Latency
+		slot := int64((now + latency) >> g.shift)
+		w := &g.cells[stripe()&uintptr(g.cellMask)][place(slot)]
+		for old := w.Load(); hasTag(old, tagOf(slot)) && canBegin(old); old = w.Load() {
+			if w.CompareAndSwap(old, old+inflightOne) {
+				return Permit{gate: g, word: w, begun: now, limit: limit{Duration: latency}}, nil
+			}
+			if g.generation.collisions.Add(1) == collisionsToSpread {
+				break
+			}
 		}
+		return b.allow(now, call)
+	case g.pass == passUncounted:
+		return Permit{gate: g, begun: g.now()}, nil
 	}
-	return b.allowLocked(now, call)
+	return b.allow(b.registry.clock.Elapsed(), call)
 }
 
 // refusalsToLook is how many refusals pass until one looks at the clock, so
 // that a breaker which nobody ticks still moves on.
 const refusalsToLook = 64
 
-// allow is Allow for what is not the plain closed state.
-func (b *Breaker) allow(g *gate, call Call) (Permit, *Refusal) {
-	if g != nil {
-		switch g.pass {
-		case passNone:
-			if g.refused.add()%refusalsToLook != 0 {
-				return Permit{}, g.refusal
-			}
-			b.Tick()
-			return Permit{}, g.refusal
-		case passUncounted:
-			return Permit{gate: g, begun: g.clock.Elapsed()}, nil
-		}
-	}
-	return b.allowLocked(b.registry.clock.Elapsed(), call)
-}
-
-func (b *Breaker) allowLocked(now time.Duration, call Call) (Permit, *Refusal) {
+// allow is Allow for what takes the lock.
+func (b *Breaker) allow(now time.Duration, call Call) (Permit, *Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advance(now)
@@ -125,10 +128,9 @@ func (b *Breaker) admit(now time.Duration, call Call) Permit {
 		g = b.publish()
 	}
 	g.generation.see(now)
-	slot := int64((now + latency) >> r.shift)
-	w, ended := r.begin(slot)
+	w, ended := r.begin(slotOf(now, latency))
 	g.generation.count(Counts{Samples: ended})
-	return Permit{gate: g, word: w, slot: slot, begun: now, latency: latency}
+	return Permit{gate: g, word: w, begun: now, limit: limit{Duration: latency}}
 }
 
 // Done hands the permit back with what the call said about the dependency.
@@ -139,26 +141,32 @@ func (p *Permit) Done(outcome Outcome) {
 	if g == nil {
 		return
 	}
-	if p.done {
+	w := p.word
+	p.word = &handedBack
+	switch w {
+	case nil:
+		return
+	case &handedBack:
 		g.breaker.countAgain()
 		return
 	}
-	p.done = true
-	if p.word == nil {
-		return
-	}
-	now := g.clock.Elapsed()
+	now := g.now()
 	took := now - p.begun
-	if outcome == Success && took <= p.latency && int64(now) < g.generation.lockFrom.Load() {
-		for old := p.word.Load(); hasTag(old, tagOf(p.slot)) && canEndWell(old); old = p.word.Load() {
-			if p.word.CompareAndSwap(old, old+endedOne-inflightOne) {
-				g.generation.latencies.addSome(took, endedOf(old))
+	if outcome == Success && took <= p.limit.Duration && int64(now) < g.generation.lockFrom.Load() {
+		tag := tagOf(p.slot())
+		for old := w.Load(); hasTag(old, tag) && canEndWell(old); old = w.Load() {
+			if w.CompareAndSwap(old, old+endedOne-inflightOne) {
+				if before := endedOf(old); before < recordedEach {
+					g.generation.latencies.add(took, 1)
+				} else if before%recordedOneIn == 0 {
+					g.generation.latencies.add(took, recordedOneIn)
+				}
 				return
 			}
 			g.generation.collisions.Add(1)
 		}
 	}
-	g.breaker.finish(p, outcome, now)
+	g.breaker.finish(p, w, outcome, now)
 }
 
 func (b *Breaker) countAgain() {
@@ -168,7 +176,7 @@ func (b *Breaker) countAgain() {
 }
 
 // finish is Done for an outcome that may decide something.
-func (b *Breaker) finish(p *Permit, outcome Outcome, now time.Duration) {
+func (b *Breaker) finish(p *Permit, w *word, outcome Outcome, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advance(now)
@@ -179,7 +187,7 @@ func (b *Breaker) finish(p *Permit, outcome Outcome, now time.Duration) {
 		return
 	}
 	g.settle(now)
-	inFlight, hung := g.ring(p.latency).end(p.word, p.slot)
+	inFlight, hung := g.ring(p.limit.Duration).end(w, p.slot())
 	if !inFlight {
 		b.doneTwice++
 		return
@@ -190,7 +198,7 @@ func (b *Breaker) finish(p *Permit, outcome Outcome, now time.Duration) {
 	}
 	b.lastUsed = now
 	took := now - p.begun
-	slow := took > p.latency
+	slow := took > p.limit.Duration
 	if outcome != Ignored || slow {
 		counts := Counts{Samples: 1}
 		if outcome == Failure {
@@ -213,5 +221,5 @@ func (p *Permit) Latency() time.Duration {
 	if p.gate == nil {
 		return 0
 	}
-	return p.gate.clock.Elapsed() - p.begun
+	return p.gate.now() - p.begun
 }

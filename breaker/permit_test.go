@@ -22,7 +22,7 @@ func TestDoneTwice(t *testing.T) {
 func TestACopiedPermitDoesNoHarm(t *testing.T) {
 	r := newRig(t, Config{})
 	p := r.allow()
-	again := Permit{gate: p.gate, word: p.word, slot: p.slot, begun: p.begun, latency: p.latency}
+	again := Permit{gate: p.gate, word: p.word, begun: p.begun, limit: limit{Duration: p.limit.Duration}}
 	p.Done(Success)
 	again.Done(Failure)
 	s := r.Snapshot()

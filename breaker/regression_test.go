@@ -122,7 +122,7 @@ func TestRegressionAClockReadLongAgo(t *testing.T) {
 	early := r.clock.Elapsed()
 	r.clock.advance(time.Hour)
 	stale, a := r.allow(), r.allow()
-	r.finish(stale, Success, early)
+	r.finish(stale, stale.word, Success, early)
 	b := r.allow()
 	a.Done(Success)
 	b.Done(Success)

@@ -1,0 +1,74 @@
+package bench
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+const manyKeys = 1000
+
+func serial(b *testing.B, of func(system) func(int) call, keys int, failEvery int) {
+	for _, s := range systems {
+		make := of(s)
+		if make == nil {
+			continue
+		}
+		b.Run(s.name, func(b *testing.B) {
+			calls := calls(make, keys)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				calls[i%len(calls)](failEvery > 0 && i%failEvery == failEvery-1)
+			}
+		})
+	}
+}
+
+func parallel(b *testing.B, of func(system) func(int) call, keys int, failEvery int) {
+	for _, s := range systems {
+		make := of(s)
+		if make == nil {
+			continue
+		}
+		b.Run(s.name, func(b *testing.B) {
+			calls := calls(make, keys)
+			var begun atomic.Int64
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := int(begun.Add(1)) * 7919; pb.Next(); i++ {
+					calls[i%len(calls)](failEvery > 0 && i%failEvery == failEvery-1)
+				}
+			})
+		})
+	}
+}
+
+func calls(make func(int) call, keys int) []call {
+	var all []call
+	for key := range keys {
+		all = append(all, make(key))
+	}
+	return all
+}
+
+func closed(s system) func(int) call { return s.closed }
+func open(s system) func(int) call   { return s.open }
+
+// Closed: a call is admitted and its good end recorded.
+func BenchmarkClosedSerial(b *testing.B)   { serial(b, closed, 1, 0) }
+func BenchmarkClosedParallel(b *testing.B) { parallel(b, closed, 1, 0) }
+
+// The same over a thousand keys in turn.
+func BenchmarkClosedKeysSerial(b *testing.B)   { serial(b, closed, manyKeys, 0) }
+func BenchmarkClosedKeysParallel(b *testing.B) { parallel(b, closed, manyKeys, 0) }
+
+// One call in a hundred fails.
+func BenchmarkMixedSerial(b *testing.B)   { serial(b, closed, 1, 100) }
+func BenchmarkMixedParallel(b *testing.B) { parallel(b, closed, 1, 100) }
+
+// Open: a call is refused.
+func BenchmarkOpenSerial(b *testing.B)       { serial(b, open, 1, 0) }
+func BenchmarkOpenParallel(b *testing.B)     { parallel(b, open, 1, 0) }
+func BenchmarkOpenKeysSerial(b *testing.B)   { serial(b, open, manyKeys, 0) }
+func BenchmarkOpenKeysParallel(b *testing.B) { parallel(b, open, manyKeys, 0) }
