@@ -178,7 +178,10 @@ func (b *Breaker) wake() {
 
 // publish replaces the gate by what state, mode and generation now say.
 func (b *Breaker) publish() *gate {
-	g := &gate{breaker: b, settings: b.settings, generation: b.generation, pass: passAsk}
+	g := &gate{
+		breaker: b, generation: b.generation, pass: passAsk,
+		latency: b.settings.Latency, maxAttempts: b.settings.MaxAttemptsCounted,
+	}
 	if b.registry.clock != SystemClock() {
 		g.clock = b.registry.clock
 	}

@@ -29,13 +29,23 @@ type gate struct {
 	breaker  *Breaker
 	// clock is nil for the machine's, which is read without an indirect call.
 	clock      Clock
-	settings   *settings
 	generation *generation
+	// latency and maxAttempts are the configuration's.
+	latency     time.Duration
+	maxAttempts int
 	// cells are those of the ring for the default threshold.
 	cells [maxCells]*cell
 
 	refusal *Refusal
 	refused *refusedCount
+}
+
+// cell is the one for the goroutine that asks.
+func (g *gate) cell() *cell {
+	if g.cellMask == 0 {
+		return g.cells[0]
+	}
+	return g.cells[stripe()&uintptr(g.cellMask)]
 }
 
 func (g *gate) now() time.Duration {

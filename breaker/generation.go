@@ -16,6 +16,8 @@ type generation struct {
 	// can trip nothing: it lowers every rate, and completes no minimum that is
 	// waited for.
 	lockFrom atomic.Int64
+	// Every call reads lockFrom; what many calls write stands in other cache lines.
+	_ [56]byte
 	// collisions counts the races lost for a word of the ring.
 	collisions atomic.Uint32
 	latencies  histogram

@@ -54,18 +54,28 @@ const (
 	tagInUse     = 1 << 19
 )
 
-func tagOf(slot int64) uint64            { return uint64(slot>>slotBits)&turnMask | tagInUse }
-func inflightOf(word uint64) int         { return int(word & inflightMask) }
-func endedOf(word uint64) int            { return int(word & endedMask >> inflightBits) }
-func place(slot int64) int64             { return slot & (slots - 1) }
-func hasTag(w, tag uint64) bool          { return w>>tagShift == tag }
-func canBegin(word uint64) bool          { return word&inflightMask != inflightMask }
-func canEndWell(word uint64) bool        { return word&endedMask != endedMask && word&inflightMask != 0 }
-func latencyClass(d time.Duration) uint8 { return uint8(bits.Len64(uint64(d))) }
-func slotOf(begun, latency time.Duration) int64 {
-	return int64((begun + latency) >> slotShift(latencyClass(latency)))
-}
+func tagOf(slot int64) uint64   { return uint64(slot>>slotBits)&turnMask | tagInUse }
+func hasTag(w, tag uint64) bool { return w>>tagShift == tag }
+func inflightOf(w uint64) int   { return int(w & inflightMask) }
+func endedOf(w uint64) int      { return int(w & endedMask >> inflightBits) }
+func canBegin(w uint64) bool    { return w&inflightMask != inflightMask }
+func canEndWell(w uint64) bool  { return w&endedMask != endedMask && w&inflightMask != 0 }
+func place(slot int64) int64    { return slot & (slots - 1) }
+
+// latencyClass puts thresholds of one power of two together.
+func latencyClass(latency time.Duration) uint8 { return uint8(bits.Len64(uint64(latency))) }
+
+// slotShift is the binary logarithm of a slot's width in nanoseconds. No
+// threshold is so short that it would be negative: see minDuration.
 func slotShift(class uint8) uint8 { return class - 5 }
+
+// slotAt is the slot that holds a moment. The mask is for the compiler.
+func slotAt(at time.Duration, shift uint8) int64 { return int64(at >> (shift & 63)) }
+
+// slotOf is the slot in which a call's threshold passes.
+func slotOf(begun, latency time.Duration) int64 {
+	return slotAt(begun+latency, slotShift(latencyClass(latency)))
+}
 
 // cell is one copy of a ring's words.
 type cell [slots]word
@@ -166,7 +176,7 @@ type inflightCounts struct {
 // does not go back from one settling to the next.
 func (r *ring) settle(now time.Duration) inflightCounts {
 	var n inflightCounts
-	slotNow := int64(now >> r.shift)
+	slotNow := slotAt(now, r.shift)
 	r.settled = slotNow
 	tagNow := tagOf(slotNow)
 	for _, c := range r.cells {

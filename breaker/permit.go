@@ -61,25 +61,29 @@ func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 	g := b.gate.Load()
 	switch {
 	case g == nil:
-	case g.pass == passNone:
-		if g.refused.add()%refusalsToLook == 0 {
-			b.Tick()
+	case g.pass == passCounted && call.Tool == "" && call.Attempt <= g.maxAttempts:
+		var now time.Duration // not g.now(), which is too large to be inlined
+		if g.clock == nil {
+			now = time.Since(processStart)
+		} else {
+			now = g.clock.Elapsed()
 		}
-		return Permit{}, g.refusal
-	case g.pass == passCounted && call.Tool == "" && call.Attempt <= g.settings.MaxAttemptsCounted:
-		now := g.now()
-		latency := g.settings.Latency
-		slot := int64((now + latency) >> g.shift)
-		w := &g.cells[stripe()&uintptr(g.cellMask)][place(slot)]
+		slot := slotAt(now+g.latency, g.shift)
+		w := &g.cell()[place(slot)]
 		for old := w.Load(); hasTag(old, tagOf(slot)) && canBegin(old); old = w.Load() {
 			if w.CompareAndSwap(old, old+inflightOne) {
-				return Permit{gate: g, word: w, begun: now, limit: limit{Duration: latency}}, nil
+				return Permit{gate: g, word: w, begun: now, limit: limit{Duration: g.latency}}, nil
 			}
 			if g.generation.collisions.Add(1) == collisionsToSpread {
 				break
 			}
 		}
 		return b.allow(now, call)
+	case g.pass == passNone:
+		if g.refused.add()%refusalsToLook == 0 {
+			b.Tick()
+		}
+		return Permit{}, g.refusal
 	case g.pass == passUncounted:
 		return Permit{gate: g, begun: g.now()}, nil
 	}
@@ -150,7 +154,12 @@ func (p *Permit) Done(outcome Outcome) {
 		g.breaker.countAgain()
 		return
 	}
-	now := g.now()
+	var now time.Duration
+	if g.clock == nil {
+		now = time.Since(processStart)
+	} else {
+		now = g.clock.Elapsed()
+	}
 	took := now - p.begun
 	if outcome == Success && took <= p.limit.Duration && int64(now) < g.generation.lockFrom.Load() {
 		tag := tagOf(p.slot())

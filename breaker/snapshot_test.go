@@ -49,7 +49,7 @@ func TestLatenciesExpire(t *testing.T) {
 	require.Equal(t, time.Second, r.Snapshot().Latency.Max)
 }
 
-// A busy key records one call in eight for eight, and the figures stay within
+// A busy key records one call in sixteen for sixteen, and the figures stay within
 // their promise.
 func TestBusyKeysRecordSome(t *testing.T) {
 	r := newRig(t, Config{Latency: 10 * time.Second})

@@ -17,8 +17,16 @@ func serial(b *testing.B, of func(system) func(int) call, keys int, failEvery in
 			calls := calls(make, keys)
 			b.ReportAllocs()
 			b.ResetTimer()
-			for i := range b.N {
-				calls[i%len(calls)](failEvery > 0 && i%failEvery == failEvery-1)
+			key, untilFailure := 0, failEvery
+			for range b.N {
+				untilFailure--
+				calls[key](untilFailure == 0)
+				if untilFailure == 0 {
+					untilFailure = failEvery
+				}
+				if key++; key == len(calls) {
+					key = 0
+				}
 			}
 		})
 	}
@@ -36,8 +44,17 @@ func parallel(b *testing.B, of func(system) func(int) call, keys int, failEvery 
 			b.ReportAllocs()
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				for i := int(begun.Add(1)) * 7919; pb.Next(); i++ {
-					calls[i%len(calls)](failEvery > 0 && i%failEvery == failEvery-1)
+				// Goroutines begin far apart, and so seldom meet at a key.
+				key, untilFailure := int(begun.Add(1))*379%len(calls), failEvery
+				for pb.Next() {
+					untilFailure--
+					calls[key](untilFailure == 0)
+					if untilFailure == 0 {
+						untilFailure = failEvery
+					}
+					if key++; key == len(calls) {
+						key = 0
+					}
 				}
 			})
 		})

@@ -5,4 +5,7 @@
 // they never differ.
 //
 //	go test ./... -rapid.checks=100000
+//
+// It is a module of its own, as is what needs a YAML library, so that neither
+// comes with package breaker.
 package model
