@@ -102,14 +102,14 @@ func (b *Breaker) Configure(c Config) error {
 	if err != nil {
 		return err
 	}
-	now := b.registry.clock.Elapsed()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.configure(now, s)
+	b.configure(s)
 	return nil
 }
 
-func (b *Breaker) configure(now time.Duration, s *settings) {
+func (b *Breaker) configure(s *settings) {
+	now := b.registry.clock.Elapsed()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.settings == s {
 		return
 	}

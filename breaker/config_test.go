@@ -125,3 +125,14 @@ func TestCooldownFor(t *testing.T) {
 	c.Cooldown, c.MaxCooldown = math.MaxInt64-1, math.MaxInt64
 	require.Equal(t, time.Duration(math.MaxInt64), c.CooldownFor(1))
 }
+
+func TestRegistryConfigure(t *testing.T) {
+	r := NewRegistry(&testClock{}, nil)
+	a, b := r.Get(regionKey(1), Config{}), r.Get(regionKey(2), Config{})
+	other := r.Get(Key{Dependency: "search", Region: "eu-west"}, Config{})
+	require.NoError(t, r.Configure("carrier-api", Config{MinSamples: 50}))
+	require.Equal(t, 50, a.Config().MinSamples)
+	require.Equal(t, 50, b.Config().MinSamples)
+	require.Equal(t, 10, other.Config().MinSamples)
+	require.Error(t, r.Configure("search", Config{MinSamples: -1}))
+}

@@ -81,6 +81,22 @@ func (r *Registry) Get(key Key, config Config) *Breaker {
 	return b
 }
 
+// Configure changes the configuration of every breaker of a dependency that there
+// is now, as [Breaker.Configure] does. Breakers made later have the one that
+// [Registry.Get] is given.
+func (r *Registry) Configure(dependency string, c Config) error {
+	s, err := r.compile(c)
+	if err != nil {
+		return err
+	}
+	for _, b := range r.All() {
+		if b.key.Dependency == dependency {
+			b.configure(s)
+		}
+	}
+	return nil
+}
+
 func (r *Registry) maxKeys() int {
 	if r.MaxKeys > 0 {
 		return r.MaxKeys

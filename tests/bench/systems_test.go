@@ -1,8 +1,3 @@
-// Package bench compares package breaker with its peers, in one run on one
-// machine, by what a call costs. Absolute figures say little about another
-// machine; the ratios say more:
-//
-//	go run ./ratios
 package bench
 
 import (
