@@ -27,8 +27,9 @@ type Permit struct {
 	// gate is the one that admitted the call.
 	gate *gate
 	// word counts the call while it is in flight. It is nil when the call is not
-	// counted, and &handedBack after Done.
-	word  *word
+	// counted.
+	word *word
+	// begun is handedBack after Done.
 	begun time.Duration
 	// limit is the call's latency threshold.
 	limit limit
@@ -45,11 +46,7 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// handedBack is in the place of the word of a permit that was handed back.
-var handedBack word
-
-// slot is where the call counts while it is in flight.
-func (p *Permit) slot() int64 { return slotOf(p.begun, p.limit.Duration) }
+const handedBack time.Duration = -1
 
 // Allow admits a call or refuses it. With a refusal the permit is the zero one;
 // without, the refusal is nil.
@@ -145,24 +142,31 @@ func (p *Permit) Done(outcome Outcome) {
 	if g == nil {
 		return
 	}
-	w := p.word
-	p.word = &handedBack
-	switch w {
-	case nil:
-		return
-	case &handedBack:
+	begun := p.begun
+	p.begun = handedBack
+	if begun == handedBack {
 		g.breaker.countAgain()
 		return
 	}
+	w, latency := p.word, p.limit.Duration
+	if w == nil {
+		return
+	}
+	// The class is looked up where it costs nothing: nearly always.
+	shift := g.shift
+	if latency != g.latency {
+		shift = slotShift(latencyClass(latency))
+	}
+	slot := slotAt(begun+latency, shift)
 	var now time.Duration
 	if g.clock == nil {
 		now = time.Since(processStart)
 	} else {
 		now = g.clock.Elapsed()
 	}
-	took := now - p.begun
-	if outcome == Success && took <= p.limit.Duration && int64(now) < g.generation.lockFrom.Load() {
-		tag := tagOf(p.slot())
+	took := now - begun
+	if outcome == Success && took <= latency && int64(now) < g.generation.lockFrom.Load() {
+		tag := tagOf(slot)
 		for old := w.Load(); hasTag(old, tag) && canEndWell(old); old = w.Load() {
 			if w.CompareAndSwap(old, old+endedOne-inflightOne) {
 				if before := endedOf(old); before < recordedEach {
@@ -175,7 +179,17 @@ func (p *Permit) Done(outcome Outcome) {
 			g.generation.collisions.Add(1)
 		}
 	}
-	g.breaker.finish(p, w, outcome, now)
+	g.breaker.finish(ended{g.generation, w, slot, took, latency, outcome}, now)
+}
+
+// ended is a call that has just ended.
+type ended struct {
+	generation *generation
+	word       *word
+	slot       int64
+	took       time.Duration
+	latency    time.Duration
+	outcome    Outcome
 }
 
 func (b *Breaker) countAgain() {
@@ -185,18 +199,18 @@ func (b *Breaker) countAgain() {
 }
 
 // finish is Done for an outcome that may decide something.
-func (b *Breaker) finish(p *Permit, w *word, outcome Outcome, now time.Duration) {
+func (b *Breaker) finish(call ended, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advance(now)
-	g := p.gate.generation
+	g := call.generation
 	if g != b.generation {
 		b.late++
 		b.abandoned = max(0, b.abandoned-1)
 		return
 	}
 	g.settle(now)
-	inFlight, hung := g.ring(p.limit.Duration).end(w, p.slot())
+	inFlight, hung := g.ring(call.latency).end(call.word, call.slot)
 	if !inFlight {
 		b.doneTwice++
 		return
@@ -206,28 +220,28 @@ func (b *Breaker) finish(p *Permit, w *word, outcome Outcome, now time.Duration)
 		g.hung--
 	}
 	b.lastUsed = now
-	took := now - p.begun
-	slow := took > p.limit.Duration
-	if outcome != Ignored || slow {
+	slow := call.took > call.latency
+	if call.outcome != Ignored || slow {
 		counts := Counts{Samples: 1}
-		if outcome == Failure {
+		if call.outcome == Failure {
 			counts.Failures = 1
 		}
 		if slow {
 			counts.Slow = 1
 		}
 		g.count(counts)
-		g.latencies.add(took, 1)
-		if b.state == Recovering && outcome == Success && !slow {
+		g.latencies.add(call.took, 1)
+		if b.state == Recovering && call.outcome == Success && !slow {
 			b.incident.rampGood++
 		}
 	}
 	b.judge(now)
 }
 
-// Latency is how long the call has been running; 0 for the zero Permit.
+// Latency is how long the call has been running; 0 for the zero Permit, and after
+// Done.
 func (p *Permit) Latency() time.Duration {
-	if p.gate == nil {
+	if p.gate == nil || p.begun == handedBack {
 		return 0
 	}
 	return p.gate.now() - p.begun

@@ -122,7 +122,7 @@ func TestRegressionAClockReadLongAgo(t *testing.T) {
 	early := r.clock.Elapsed()
 	r.clock.advance(time.Hour)
 	stale, a := r.allow(), r.allow()
-	r.finish(stale, stale.word, Success, early)
+	r.finish(ended{stale.gate.generation, stale.word, slotOf(stale.begun, stale.limit.Duration), 0, stale.limit.Duration, Success}, early)
 	b := r.allow()
 	a.Done(Success)
 	b.Done(Success)

@@ -49,8 +49,7 @@ func TestLatenciesExpire(t *testing.T) {
 	require.Equal(t, time.Second, r.Snapshot().Latency.Max)
 }
 
-// A busy key records one call in sixteen for sixteen, and the figures stay within
-// their promise.
+// A busy key records one call in 32 for 32, and the figures stay close.
 func TestBusyKeysRecordSome(t *testing.T) {
 	r := newRig(t, Config{Latency: 10 * time.Second})
 	const calls = 5000
