@@ -124,9 +124,13 @@ func setInt(n *int, v int) {
 	}
 }
 
-// minDuration keeps a window's slices and the ring of calls in flight wide
-// enough to mean something.
-const minDuration = 10 * time.Millisecond
+const (
+	// minDuration keeps a window's slices and the ring of calls in flight wide
+	// enough to mean something.
+	minDuration = 10 * time.Millisecond
+	// maxDuration keeps sums of durations from overflowing.
+	maxDuration = 365 * 24 * time.Hour
+)
 
 // Validate checks c as it stands after [Config.WithDefaults] and names every
 // mistake, each with its field, joined by [errors.Join].
@@ -149,10 +153,13 @@ func (c Config) Validate() error {
 		if d.value < minDuration {
 			wrong("%s: %v is too short; at least %v", d.field, d.value, minDuration)
 		}
+		if d.value > maxDuration {
+			wrong("%s: %v is too long; at most %v", d.field, d.value, maxDuration)
+		}
 	}
 	for _, tool := range slices.Sorted(maps.Keys(c.ToolLatency)) {
-		if d := c.ToolLatency[tool]; d < minDuration {
-			wrong("ToolLatency[%s]: %v is too short; at least %v", tool, d, minDuration)
+		if d := c.ToolLatency[tool]; d < minDuration || d > maxDuration {
+			wrong("ToolLatency[%s]: %v is out of range; %v to %v", tool, d, minDuration, maxDuration)
 		}
 	}
 	if c.FastWindow > c.Window {

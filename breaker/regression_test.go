@@ -131,3 +131,17 @@ func TestRegressionAClockReadLongAgo(t *testing.T) {
 	require.Zero(t, s.InFlight)
 	require.Equal(t, 3, s.Evidence.Window.Samples)
 }
+
+// A latency threshold near the longest duration there is overflowed when it was
+// added to the time: every call hung as soon as it began. Durations are bounded
+// since.
+func TestRegressionThresholdsThatOverflow(t *testing.T) {
+	require.ErrorContains(t, Config{Latency: 1<<63 - 1}.Validate(), "Latency: 2562047h47m16.854775807s is too long; at most 8760h0m0s")
+	r := newRig(t, Config{Latency: maxDuration, Cooldown: maxDuration, Window: maxDuration})
+	r.clock.advance(20 * maxDuration)
+	r.allow()
+	r.Tick()
+	require.Zero(t, r.Evidence().Hung)
+	r.clock.advance(maxDuration + maxDuration/16 + 1)
+	require.Equal(t, 1, r.Evidence().Hung)
+}
