@@ -11,7 +11,8 @@ import (
 
 // Config is how a breaker of one dependency judges. Every zero value means the
 // default named at its field, so that Config{} is a conservative breaker.
-// [Config.Validate] names all mistakes at once.
+// [Config.Validate] names all mistakes at once. Durations lie between 10 ms and
+// a year.
 //
 // As JSON and YAML each field is written in lower case with underscores
 // (fast_window), durations as text ("2s"), and fields that are not known are

@@ -116,7 +116,7 @@ func (b *Breaker) allow(now time.Duration, call Call) (Permit, *Refusal) {
 
 // admit counts a call in flight. b.mu is held.
 func (b *Breaker) admit(now time.Duration, call Call) Permit {
-	b.lastUsed = now
+	b.lastUsed = max(b.lastUsed, now)
 	g := b.activate(now)
 	if call.Attempt > b.settings.MaxAttemptsCounted {
 		return Permit{gate: g, begun: now}
@@ -219,7 +219,7 @@ func (b *Breaker) finish(call ended, now time.Duration) {
 	if hung {
 		g.hung--
 	}
-	b.lastUsed = now
+	b.lastUsed = max(b.lastUsed, now)
 	slow := call.took > call.latency
 	if call.outcome != Ignored || slow {
 		counts := Counts{Samples: 1}

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"reflect"
@@ -19,7 +20,8 @@ type Registry struct {
 	// MaxKeys bounds the breakers held. A new key past it takes the place of the
 	// one that is least recently used among those that are closed and have no
 	// call in flight; use is known to a slice of the window. While there is none,
-	// new keys are not guarded: their calls pass and are not counted. 0 means
+	// looked for once a second, new keys are not guarded: their calls pass and are
+	// not counted. 0 means
 	// [DefaultMaxKeys]. Set it before the first use.
 	MaxKeys int
 	// Random gives the numbers in [0, 1) by which cooldowns are spread. [NewRegistry]
@@ -32,8 +34,10 @@ type Registry struct {
 	mu       sync.Mutex
 	// compiled are the newest configurations, so that keys share theirs.
 	compiled []*settings
-	// overflow counts the keys that found no place.
-	overflow atomic.Int64
+	// overflow counts the times that a key found no place, fullUntil is when it is
+	// worth looking for one again.
+	overflow  atomic.Int64
+	fullUntil time.Duration
 
 	// ticking keeps two rounds of ticks apart.
 	ticking sync.Mutex
@@ -104,6 +108,9 @@ func (r *Registry) maxKeys() int {
 	return DefaultMaxKeys
 }
 
+// evictPause is how long a registry without an idle key does not look for one.
+const evictPause = time.Second
+
 // evict drops the least recently used keys that are idle: one in 64, so that
 // looking at all of them is paid by many new ones.
 func (r *Registry) evict() bool {
@@ -113,12 +120,15 @@ func (r *Registry) evict() bool {
 	}
 	var idle []candidate
 	now := r.clock.Elapsed()
+	if now < r.fullUntil {
+		return false
+	}
 	r.breakers.each(func(b *Breaker) {
 		if used, ok := b.idleSince(now); ok {
 			idle = append(idle, candidate{b, used})
 		}
 	})
-	slices.SortStableFunc(idle, func(a, b candidate) int { return int(a.used - b.used) })
+	slices.SortStableFunc(idle, func(a, b candidate) int { return cmp.Compare(a.used, b.used) })
 	gone := 0
 	for _, c := range idle {
 		if gone > r.breakers.size/64 {
@@ -128,6 +138,9 @@ func (r *Registry) evict() bool {
 			r.breakers.remove(c.breaker)
 			gone++
 		}
+	}
+	if gone == 0 {
+		r.fullUntil = now + evictPause
 	}
 	return gone > 0
 }

@@ -87,6 +87,7 @@ func TestRegistryNeverEvictsWhatIsNotClosedOrInUse(t *testing.T) {
 	}
 	p.Done(Success)
 	q.Done(Success)
+	clock.advance(evictPause)
 	r.Get(regionKey(4), Config{})
 	require.Len(t, r.All(), 3)
 	_, ok := r.Find(regionKey(4))
