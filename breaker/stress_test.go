@@ -23,7 +23,7 @@ func parallel(n int, f func(worker int, random *rand.Rand)) {
 func TestStressClosed(t *testing.T) {
 	const workers, each = 16, 20_000
 	r := NewRegistry(SystemClock(), nil)
-	b := r.Get(testKey, Config{Window: time.Hour, FailureRate: 0.999, MinSlow: 1 << 40, Latency: 10 * time.Millisecond})
+	b := r.Get(testKey, Config{Window: time.Hour, FailureRate: 0.999, MinSlow: 1 << 30, Latency: 10 * time.Millisecond})
 	var failures, twice atomic.Int64
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
