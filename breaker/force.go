@@ -22,17 +22,18 @@ type Force struct {
 
 func (f Force) validate() error {
 	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if f.State != ForcedOpen && f.State != ForcedClosed {
-		errs = append(errs, fmt.Errorf("State: %v is not one of forced-open, forced-closed", f.State))
+		wrong("State: %v is not one of %v, %v", f.State, ForcedOpen, ForcedClosed)
 	}
 	if f.By == "" {
-		errs = append(errs, errors.New("By: is missing; say who decided"))
+		wrong("By: is missing; say who decided")
 	}
 	if f.Note == "" {
-		errs = append(errs, errors.New("Note: is missing; say why"))
+		wrong("Note: is missing; say why")
 	}
 	if f.For <= 0 || f.For > maxForce {
-		errs = append(errs, fmt.Errorf("For: %v is out of range; over 0 and at most %v", f.For, maxForce))
+		wrong("For: %v is out of range; over 0 and at most %v", f.For, maxForce)
 	}
 	return errors.Join(errs...)
 }
