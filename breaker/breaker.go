@@ -270,7 +270,6 @@ func (b *Breaker) HoldOff(d time.Duration) {
 	if i := b.incident; b.state == Open && !i.byHand {
 		if until := min(b.heldOff, i.opened+b.settings.MaxCooldown); until > i.until {
 			b.hold(now, until-now)
-			b.publish()
 		}
 	}
 }
