@@ -19,6 +19,8 @@ func BenchmarkSnapshotKeysSerial(b *testing.B) {
 			keys = append(keys, key)
 		}
 		b.ReportAllocs()
+		defer reportCPU(b, cpuTime())
+		b.ResetTimer()
 		for i := range b.N {
 			keys[i%len(keys)].Snapshot()
 		}
@@ -35,6 +37,8 @@ func BenchmarkFindKeysSerial(b *testing.B) {
 			registry.Get(keys[n], breaker.Config{})
 		}
 		b.ReportAllocs()
+		defer reportCPU(b, cpuTime())
+		b.ResetTimer()
 		for i := range b.N {
 			registry.Find(keys[i%len(keys)])
 		}

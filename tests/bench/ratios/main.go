@@ -4,6 +4,9 @@
 // machine, and the table shows the median over the rounds.
 //
 //	go run ./ratios -rounds 15 -benchtime 100ms
+//
+// On a machine that does other work as well, -cpu compares processor time. By
+// that, time spent waiting for a lock costs nothing.
 package main
 
 import (
@@ -24,14 +27,19 @@ func main() {
 	rounds := flag.Int("rounds", 15, "how often each benchmark runs")
 	benchtime := flag.String("benchtime", "100ms", "how long each run lasts")
 	pattern := flag.String("bench", ".", "which benchmarks to run")
+	cpu := flag.Bool("cpu", false, "compare processor time, not time on the wall")
 	flag.Parse()
-	if err := run(*rounds, *benchtime, *pattern); err != nil {
+	all := results{unit: "ns/op"}
+	if *cpu {
+		all.unit = "cpu-ns/op"
+	}
+	if err := all.run(*rounds, *benchtime, *pattern); err != nil {
 		fmt.Fprintln(os.Stderr, "ratios:", err)
 		os.Exit(1)
 	}
 }
 
-func run(rounds int, benchtime, pattern string) error {
+func (r *results) run(rounds int, benchtime, pattern string) error {
 	dir, err := os.MkdirTemp("", "ratios")
 	if err != nil {
 		return err
@@ -41,42 +49,47 @@ func run(rounds int, benchtime, pattern string) error {
 	if out, err := exec.Command("go", "test", "-c", "-o", binary, "github.com/toolbreaker/toolbreaker/tests/bench").CombinedOutput(); err != nil {
 		return fmt.Errorf("building the benchmarks: %w\n%s", err, out)
 	}
-	var all results
 	for round := range rounds {
 		fmt.Fprintf(os.Stderr, "\rround %d of %d", round+1, rounds)
 		out, err := exec.Command(binary, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime="+benchtime).Output()
 		if err != nil {
 			return fmt.Errorf("running the benchmarks: %w\n%s", err, out)
 		}
-		all.add(round, string(out))
+		r.add(round, string(out))
 	}
 	fmt.Fprint(os.Stderr, "\r")
-	fmt.Print(all.table())
+	fmt.Print(r.table())
 	return nil
 }
 
 // results are nanoseconds a call, by benchmark, system and round.
 type results struct {
+	// unit is that of the figure to compare.
+	unit                string
 	benchmarks, systems []string
 	ns                  map[string]map[string]map[int]float64
 	// allocs is the most that any round has seen of ours, by benchmark.
 	allocs map[string]int
 }
 
-var line = regexp.MustCompile(`^Benchmark(\w+)/([\w-]+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op\s+\d+ B/op\s+(\d+) allocs/op`)
+// line is a result: its name, and its figures each with a unit.
+var line = regexp.MustCompile(`^Benchmark(\w+)/([\w-]+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
 func (r *results) add(round int, output string) {
 	if r.ns == nil {
 		r.ns, r.allocs = map[string]map[string]map[int]float64{}, map[string]int{}
 	}
 	for text := range strings.Lines(output) {
-		m := line.FindStringSubmatch(text)
+		m := line.FindStringSubmatch(strings.TrimSpace(text))
 		if m == nil {
 			continue
 		}
 		benchmark, system := m[1], m[2]
-		ns, _ := strconv.ParseFloat(m[3], 64)
-		allocs, _ := strconv.Atoi(m[4])
+		figures := map[string]float64{}
+		for fields := strings.Fields(m[3]); len(fields) >= 2; fields = fields[2:] {
+			figures[fields[1]], _ = strconv.ParseFloat(fields[0], 64)
+		}
+		ns, allocs := figures[r.unit], int(figures["allocs/op"])
 		if r.ns[benchmark] == nil {
 			r.ns[benchmark] = map[string]map[int]float64{}
 			r.benchmarks = append(r.benchmarks, benchmark)
