@@ -67,7 +67,8 @@ func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 		}
 		slot := slotAt(now+g.latency, g.shift)
 		w := &g.cell()[place(slot)]
-		for old := w.Load(); hasTag(old, tagOf(slot)) && canBegin(old); old = w.Load() {
+		tag := tagOf(slot)
+		for old := w.Load(); hasTag(old, tag) && canBegin(old); old = w.Load() {
 			if w.CompareAndSwap(old, old+inflightOne) {
 				return Permit{gate: g, word: w, begun: now, limit: limit{Duration: g.latency}}, nil
 			}
@@ -152,12 +153,6 @@ func (p *Permit) Done(outcome Outcome) {
 	if w == nil {
 		return
 	}
-	// The class is looked up where it costs nothing: nearly always.
-	shift := g.shift
-	if latency != g.latency {
-		shift = slotShift(latencyClass(latency))
-	}
-	slot := slotAt(begun+latency, shift)
 	var now time.Duration
 	if g.clock == nil {
 		now = time.Since(processStart)
@@ -166,7 +161,12 @@ func (p *Permit) Done(outcome Outcome) {
 	}
 	took := now - begun
 	if outcome == Success && took <= latency && int64(now) < g.generation.lockFrom.Load() {
-		tag := tagOf(slot)
+		// The class is looked up where it costs nothing: nearly always.
+		shift := g.shift
+		if latency != g.latency {
+			shift = slotShift(latencyClass(latency))
+		}
+		tag := tagOf(slotAt(begun+latency, shift))
 		for old := w.Load(); hasTag(old, tag) && canEndWell(old); old = w.Load() {
 			if w.CompareAndSwap(old, old+endedOne-inflightOne) {
 				if before := endedOf(old); before < recordedEach {
@@ -179,7 +179,7 @@ func (p *Permit) Done(outcome Outcome) {
 			g.generation.collisions.Add(1)
 		}
 	}
-	g.breaker.finish(ended{g.generation, w, slot, took, latency, outcome}, now)
+	g.breaker.finish(ended{g.generation, w, slotOf(begun, latency), took, latency, outcome}, now)
 }
 
 // ended is a call that has just ended.
