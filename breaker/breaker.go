@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,51 +13,74 @@ const patience = 4
 
 // Breaker is the state machine of one key in one process. All methods may be
 // called concurrently. Make one with [Registry.Get].
+//
+// Calls in the closed state and refusals go by gate alone; everything else
+// takes the lock. Time moves a breaker at its ticks and at whatever takes the
+// lock for a call.
 type Breaker struct {
-	key   Key
-	clock Clock
-	// notify takes each transition in order. It is called with mu held and must
-	// neither block nor call back.
-	notify func(Transition)
+	key      Key
+	registry *Registry
+	gate     atomic.Pointer[gate]
 
 	mu       sync.Mutex
-	config   Config
+	settings *settings
 	state    State
-	window   window
-	inflight inflight
-	// generation grows with each transition. A permit of an older one is late.
-	generation uint64
-	// until is when this state ends by time alone. Unused while closed.
-	until time.Duration
-	// since and next are until and its start on the wall clock, for people.
-	since, next time.Time
-	reason      Reason
-	refusal     *Refusal
+	// generation is nil while nothing has been counted since the last transition,
+	// and once what was counted is forgotten.
+	generation *generation
+	// incident is nil while closed.
+	incident *incident
+	// since is when the state was entered; in an outage, when the outage began.
+	since time.Time
+	// edges counts the transitions.
+	edges int64
 	// round counts openings in a row; it decides the cooldown and decays while
 	// closed, by one for each healthy MaxCooldown.
 	round       int
 	closedSince time.Duration
+	// lastUsed is when a call last took the lock: at most a slice ago.
+	lastUsed time.Duration
+	// heldOff is what the dependency asked for; see HoldOff.
+	heldOff time.Duration
+	epoch   int64
+	// awake says that the registry ticks this breaker, evicted that the registry
+	// has dropped it: it must not open any more, because nobody would close it.
+	awake, evicted bool
+
+	refused                    *refusedCount
+	late, doneTwice, abandoned int64
+	// counted is how many samples the generations before this one held.
+	counted int64
+}
+
+// incident is what a breaker knows while it is not closed.
+type incident struct {
+	reason Reason
+	// refusal is published and never changed.
+	refusal *Refusal
+	// until is when this state ends by time alone; next is what people are told.
+	until time.Duration
+	next  time.Time
+	// opened is when the breaker last opened.
+	opened time.Duration
+	outage string
 
 	ramp rampShare
 	step int
-	// rampEnded counts the calls that ended since the ramp began, rampAtStep
-	// those at the beginning of the running step.
-	rampEnded, rampAtStep int
-	// rampSince is when the running step began.
+	// rampSince is when the running step began, rampGood how many calls have ended
+	// well in it.
 	rampSince time.Duration
+	rampGood  int
 
-	epoch  int64
-	outage string
-
-	refused, late, doneTwice int64
+	// byHand says that a caller of Force holds the state. held is the verdict that
+	// came meanwhile.
+	byHand bool
+	held   *Verdict
 }
 
-func newBreaker(key Key, config Config, clock Clock, notify func(Transition)) *Breaker {
-	b := &Breaker{key: key, clock: clock, notify: notify, config: config.WithDefaults()}
-	b.since = clock.Now()
-	b.closedSince = clock.Elapsed()
-	b.fresh()
-	return b
+func newBreaker(key Key, s *settings, r *Registry) *Breaker {
+	now := r.clock.Elapsed()
+	return &Breaker{key: key, settings: s, registry: r, since: r.clock.Now(), closedSince: now, lastUsed: now}
 }
 
 // Key is what this breaker guards.
@@ -68,273 +90,318 @@ func (b *Breaker) Key() Key { return b.key }
 func (b *Breaker) Config() Config {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.config
+	return b.settings.Config
 }
 
-// Permit is an admitted call. Give it back with [Permit.Done] exactly once; a
-// permit that is never given back counts as a hanging call until the next
-// transition, and can wedge nothing.
-type Permit struct {
-	breaker    *Breaker
-	generation uint64
-	begun      time.Duration
-	slot       int64
-	uncounted  bool
-	done       atomic.Bool
+// Configure replaces the configuration. State, window, calls in flight and the
+// wait that is running stay as they are; calls in flight keep the threshold
+// they began with. The error is that of [Config.Validate]; nothing has changed
+// then.
+func (b *Breaker) Configure(c Config) error {
+	s, err := b.registry.compile(c)
+	if err != nil {
+		return err
+	}
+	b.configure(s)
+	return nil
 }
 
-// Allow admits a call or refuses it. Exactly one of the results is nil.
-// attempt counts from 1 over the retries of one execution: attempts beyond
-// Config.MaxAttemptsCounted are admitted as the others are, and leave no sample.
-func (b *Breaker) Allow(attempt int) (*Permit, *Refusal) {
-	now := b.clock.Elapsed()
+func (b *Breaker) configure(s *settings) {
+	now := b.registry.clock.Elapsed()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.advance(now)
-	if b.state == Open || b.state == HalfOpen ||
-		b.state == Recovering && !b.ramp.admit(now, b.config.RampStep/2) {
-		b.refused++
-		return nil, b.refusal
-	}
-	p := &Permit{breaker: b, generation: b.generation, begun: now, uncounted: attempt > b.config.MaxAttemptsCounted}
-	if !p.uncounted {
-		p.slot = b.inflight.begin(now)
-	}
-	return p, nil
-}
-
-// Done hands the permit back with what the call said about the dependency.
-// Only the first Done counts.
-func (p *Permit) Done(outcome Outcome) {
-	b := p.breaker
-	now := b.clock.Elapsed()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p.done.Swap(true) {
-		b.doneTwice++
+	if b.settings == s {
 		return
 	}
 	b.advance(now)
-	if p.generation != b.generation {
-		b.late++
-		return
+	b.settings = s
+	if g := b.generation; g != nil {
+		g.settle(now)
+		g.window = g.window.reshape(now, s)
+		g.ring(s.Latency)
+		g.lockFrom.Store(0)
 	}
-	if p.uncounted {
-		return
+	if i := b.incident; i != nil && b.state == Recovering {
+		i.step = min(i.step, len(s.Ramp)-1)
+		if i.outage == "" {
+			i.ramp.set(s.Ramp[i.step])
+		}
 	}
-	b.inflight.end(p.slot)
-	counts := Counts{Samples: 1}
-	if outcome == Failure {
-		counts.Failures = 1
-	}
-	if now-p.begun > b.config.Latency {
-		counts.Slow = 1
-	} else if outcome == Ignored {
-		return
-	}
-	b.window.record(now, counts)
-	if b.state == Recovering {
-		b.rampEnded++
-	}
-	b.judge(now)
+	b.publish()
 }
-
-// Latency is how long the call has been running.
-func (p *Permit) Latency() time.Duration { return p.breaker.clock.Elapsed() - p.begun }
 
 // Tick takes the moves that time alone brings: a cooldown that has run out, a
 // call that has begun to hang. [Registry.Run] calls it.
-func (b *Breaker) Tick() {
-	now := b.clock.Elapsed()
+func (b *Breaker) Tick() { b.tick() }
+
+// tick tells whether the breaker needs another one.
+func (b *Breaker) tick() bool {
+	now := b.registry.clock.Elapsed()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advance(now)
-	b.judge(now)
+	if g := b.generation; g != nil {
+		g.settle(now)
+		b.judge(now)
+		b.forget(now)
+	}
+	b.awake = b.generation != nil || b.incident != nil
+	return b.awake
 }
 
-// Evidence is what the breaker knows of its key now: in recovering, the ramp's
-// calls alone.
-func (b *Breaker) Evidence() Evidence {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.evidence(b.clock.Elapsed())
-}
-
-// Snapshot describes the breaker. It changes nothing.
-func (b *Breaker) Snapshot() Snapshot {
-	now := b.clock.Elapsed()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := Snapshot{
-		Key: b.key, State: b.state, Since: b.since, Reason: b.reason, Evidence: b.evidence(now),
-		Next: b.next, Epoch: b.epoch, Outage: b.outage, InFlight: b.inflight.total(),
-		Refused: b.refused, Late: b.late, DoneTwice: b.doneTwice,
-	}
-	switch b.state {
-	case Closed:
-		s.Share = 100
-	case Recovering:
-		s.Share = b.ramp.share
-	}
-	return s
-}
-
-// Apply sets what the fleet decided. The breaker then holds that state until
-// the next verdict, or until some time after that verdict was due. A verdict
-// that is not newer than the last one changes nothing.
-func (b *Breaker) Apply(v Verdict) {
-	now, wall := b.clock.Elapsed(), b.clock.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if v.Epoch <= b.epoch {
-		return
-	}
-	b.epoch, b.outage = v.Epoch, v.Outage
-	due := max(0, v.Next.Sub(wall))
-	from := b.state
-	if from != v.State {
-		b.enter(now, v.State, v.Reason, false)
-	}
-	b.since, b.reason, b.next = v.Since, v.Reason, v.Next
-	switch v.State {
-	case Closed:
-		b.reason, b.next, b.outage = Reason{}, time.Time{}, ""
-		b.since = wall
-		return
-	case Recovering:
-		if from != Recovering || b.step != v.Step {
-			b.rampSince = now
-		}
-		b.step = min(max(v.Step, 0), len(b.config.Ramp)-1)
-		b.ramp.set(min(max(v.Share, 1), 100))
-		b.until = now + due + (patience-1)*b.config.RampStep
-	default:
-		b.until = now + min(due, 2*b.config.MaxCooldown) + b.probeTime()
-	}
-	b.setRefusal()
-}
-
-// probeTime bounds how long a round of probes may take before a breaker that
-// hears nothing goes on alone.
-func (b *Breaker) probeTime() time.Duration {
-	c := b.config
-	return patience * time.Duration(c.ProbeSuccesses) * (c.Latency + c.ProbeInterval)
-}
-
-func (b *Breaker) evidence(now time.Duration) Evidence {
-	return Evidence{
-		Window: b.window.newest(now, b.config.Window),
-		Fast:   b.window.newest(now, b.config.FastWindow),
-		Hung:   b.inflight.hung(now),
-		Ramp:   b.rampEnded,
+// forget gives back the memory of a key that is closed and idle.
+func (b *Breaker) forget(now time.Duration) {
+	if b.incident == nil && b.generation != nil && now >= b.lastUsed+b.settings.Window && b.generation.retire() {
+		b.counted += int64(b.generation.ended)
+		b.generation = nil
+		b.publish()
 	}
 }
 
-// judge trips the breaker when its own window says so.
+// activate makes sure that there is something to count in, and that time is
+// looked at. b.mu is held, and the state lets calls pass.
+func (b *Breaker) activate(now time.Duration) *gate {
+	if b.generation == nil {
+		b.generation = newGeneration(now, b.settings)
+		b.wake()
+		return b.publish()
+	}
+	return b.gate.Load()
+}
+
+func (b *Breaker) wake() {
+	if !b.awake && !b.evicted {
+		b.awake = true
+		b.registry.wake(b)
+	}
+}
+
+// publish replaces the gate by what state, mode and generation now say.
+func (b *Breaker) publish() *gate {
+	g := &gate{
+		breaker: b, generation: b.generation, pass: passAsk,
+		latency: b.settings.Latency, maxAttempts: b.settings.MaxAttemptsCounted,
+	}
+	if b.registry.clock != SystemClock() {
+		g.clock = b.registry.clock
+	}
+	switch {
+	case b.settings.Mode == Off:
+		g.pass = passUncounted
+	case b.state == Closed && b.generation == nil:
+		b.gate.Store(nil)
+		return nil
+	case b.state == Closed:
+		g.pass = passCounted
+	case b.state != Recovering && b.state != ForcedClosed && b.settings.Mode != Observe:
+		g.pass, g.refusal, g.refused = passNone, b.incident.refusal, b.refusals()
+	}
+	if b.generation != nil {
+		r := b.generation.ring(b.settings.Latency)
+		g.shift, g.cellMask = r.shift, uint8(len(r.cells)-1)
+		copy(g.cells[:], r.cells)
+	}
+	b.gate.Store(g)
+	return g
+}
+
+func (b *Breaker) refusals() *refusedCount {
+	if b.refused == nil {
+		b.refused = new(refusedCount)
+	}
+	return b.refused
+}
+
+// judge trips the breaker when its own generation, settled at now, says so.
 func (b *Breaker) judge(now time.Duration) {
-	var reason Reason
-	var trip bool
+	g := b.generation
+	if b.settings.Mode == Off || b.evicted {
+		return
+	}
 	switch b.state {
 	case Closed:
-		reason, trip = b.config.Judge(b.evidence(now))
+		e := g.evidence()
+		if reason, trip := b.settings.Judge(e); trip {
+			b.open(now, reason)
+		} else if _, pending := b.settings.judge(e, 0); pending {
+			// Only the minimum is lacking: the next success may decide.
+			g.lockFrom.Store(0)
+		} else {
+			g.lockFrom.Store(int64(g.nextChange(now)))
+		}
 	case Recovering:
-		reason, trip = b.config.JudgeRamp(b.evidence(now))
-	}
-	if trip {
-		b.open(now, reason)
+		if reason, trip := b.settings.JudgeRamp(g.evidence()); trip {
+			b.open(now, reason)
+		}
 	}
 }
 
 func (b *Breaker) open(now time.Duration, reason Reason) {
-	cooldown := jitter(b.config.CooldownFor(b.round))
-	b.round++
+	cooldown := min(b.registry.jitter(b.settings.CooldownFor(b.decayedRound(now))), b.settings.MaxCooldown)
 	b.enter(now, Open, reason, true)
-	b.hold(now, cooldown)
+	b.round++
+	b.incident.opened = now
+	b.hold(now, max(cooldown, min(b.heldOff-now, b.settings.MaxCooldown)))
+}
+
+// decayedRound is how many openings in a row count at now.
+func (b *Breaker) decayedRound(now time.Duration) int {
+	if b.state != Closed {
+		return b.round
+	}
+	return max(0, b.round-int((now-b.closedSince)/b.settings.MaxCooldown))
 }
 
 // jitter spreads d by a tenth to either side, so that keys which opened
 // together are not probed together.
-func jitter(d time.Duration) time.Duration {
-	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
+func (r *Registry) jitter(d time.Duration) time.Duration {
+	return d + time.Duration((r.Random()-0.5)*0.2*float64(d))
+}
+
+// HoldOff tells the breaker that the dependency asked to be left alone for d,
+// as by Retry-After. It only ever prolongs: a cooldown that runs, or the next
+// one if the breaker opens before d is over. MaxCooldown caps it.
+func (b *Breaker) HoldOff(d time.Duration) {
+	now := b.registry.clock.Elapsed()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advance(now)
+	b.heldOff = max(b.heldOff, now+min(d, b.settings.MaxCooldown))
+	if i := b.incident; b.state == Open && !i.byHand {
+		if until := min(b.heldOff, i.opened+b.settings.MaxCooldown); until > i.until {
+			b.hold(now, until-now)
+		}
+	}
 }
 
 // advance takes every move whose time has come.
 func (b *Breaker) advance(now time.Duration) {
-	for b.state != Closed && now >= b.until {
+	for b.incident != nil && now >= b.incident.until {
+		due := b.incident.until
 		switch b.state {
 		case Open:
-			b.enter(b.until, HalfOpen, b.reason, true)
-			b.hold(b.until, b.probeTime())
+			if b.settings.NoProbe {
+				b.enter(due, Recovering, b.incident.reason, true)
+				b.rampTo(due, 0)
+				break
+			}
+			b.enter(due, HalfOpen, b.incident.reason, true)
+			b.hold(due, b.settings.probeTime())
 		case HalfOpen:
 			// Nobody probed: the fleet is out of reach. Fail open, by the ramp.
-			b.enter(b.until, Recovering, b.reason, true)
-			b.rampTo(b.until, 0)
+			b.enter(due, Recovering, b.incident.reason, true)
+			b.rampTo(due, 0)
 		case Recovering:
-			b.nextStep(b.until)
+			b.nextStep(due)
+		case ForcedOpen, ForcedClosed:
+			b.endForce(due)
 		}
 	}
 	// With no word from a fleet, a step ends once its own calls have shown the
 	// dependency healthy for the step's length; the deadline above is for keys
 	// too quiet to show anything.
-	if b.state == Recovering && b.outage == "" && now >= b.rampSince+b.config.RampStep &&
-		b.rampEnded-b.rampAtStep >= b.config.RampMinSamples {
+	if i := b.incident; b.state == Recovering && i.outage == "" &&
+		now >= i.rampSince+b.settings.RampStep && i.rampGood >= b.settings.RampMinSamples {
 		b.nextStep(now)
 	}
 }
 
 func (b *Breaker) nextStep(now time.Duration) {
-	if b.step+1 < len(b.config.Ramp) {
-		b.rampTo(now, b.step+1)
-	} else {
-		b.enter(now, Closed, Reason{}, true)
+	if b.incident.step+1 < len(b.settings.Ramp) {
+		b.rampTo(now, b.incident.step+1)
+		return
 	}
+	b.enter(now, Closed, Reason{}, true)
 }
 
 func (b *Breaker) rampTo(now time.Duration, step int) {
-	b.step, b.rampSince, b.rampAtStep = step, now, b.rampEnded
-	b.ramp.set(b.config.Ramp[step])
-	b.hold(now, b.config.RampStep)
-	b.until = now + patience*b.config.RampStep
+	i := b.incident
+	i.step, i.rampSince, i.rampGood = step, now, 0
+	i.ramp.set(b.settings.Ramp[step])
+	b.hold(now, b.settings.RampStep)
+	i.until = now + patience*b.settings.RampStep
 }
 
 // hold sets when this state is due to end.
 func (b *Breaker) hold(now, d time.Duration) {
-	b.until = now + d
-	b.next = b.clock.Now().Add(b.until - b.clock.Elapsed())
+	i := b.incident
+	i.until = now + d
+	clock := b.registry.clock
+	i.next = clock.Now().Add(i.until - clock.Elapsed())
 	b.setRefusal()
 }
 
+// setRefusal publishes what refused calls are told.
 func (b *Breaker) setRefusal() {
-	b.refusal = &Refusal{Key: b.key, State: b.state, Reason: b.reason, Since: b.since, RetryAt: b.next, Outage: b.outage}
+	i := b.incident
+	i.refusal = &Refusal{Key: b.key, State: b.state, Reason: i.reason, Since: b.since, RetryAt: i.next, Outage: i.outage}
+	b.publish()
 }
 
-// enter takes one edge: a fresh window, a new generation, one event.
+// enter takes one edge: a fresh window, one event. What comes after it says how
+// long the new state is held; until then it has no end.
 func (b *Breaker) enter(now time.Duration, to State, reason Reason, local bool) {
-	evidence, from := b.evidence(now), b.state
+	var evidence Evidence
+	if g := b.generation; g != nil {
+		b.abandoned += int64(g.shut(now))
+		b.counted += int64(g.ended)
+		evidence = b.evidence(g)
+		b.generation = nil
+	}
+	from := b.state
+	wall := b.registry.clock.Now()
 	if from == Closed {
-		b.since = b.clock.Now()
-		if healthy := now - b.closedSince; healthy > 0 {
-			b.round = max(0, b.round-int(healthy/b.config.MaxCooldown))
-		}
+		b.since = wall
+		b.round = b.decayedRound(now)
 	}
+	b.state = to
+	b.edges++
 	if to == Closed {
-		b.since, b.next = b.clock.Now(), time.Time{}
-		b.closedSince = now
-		b.outage, b.refusal = "", nil
+		b.since, b.closedSince, b.incident = wall, now, nil
+		b.publish()
+	} else {
+		if b.incident == nil {
+			b.incident = &incident{}
+		}
+		b.incident.reason = reason
+		b.incident.until = forever
+		if to == Recovering {
+			b.incident.ramp = rampShare{}
+		}
+		if local && to == Open {
+			b.incident.outage = ""
+		}
+		b.wake()
 	}
-	if local && to == Open {
-		b.outage = ""
-	}
-	b.state, b.reason = to, reason
-	b.generation++
-	b.fresh()
-	b.notify(Transition{
-		Key: b.key, From: from, To: to, At: b.clock.Now(), Reason: reason, Evidence: evidence, Local: local,
+	b.registry.enqueue(Transition{
+		Key: b.key, From: from, To: to, At: wall, Reason: reason, Evidence: evidence, Local: local, Edge: b.edges,
 	})
 }
 
-func (b *Breaker) fresh() {
-	b.window = newWindow(b.config.Window)
-	b.inflight = newInflight(b.config.Latency)
-	b.rampEnded, b.rampAtStep = 0, 0
+const forever = time.Duration(1<<63 - 1)
+
+// Evidence is what the breaker knows of its key now: in recovering, the ramp's
+// calls alone.
+func (b *Breaker) Evidence() Evidence {
+	now := b.registry.clock.Elapsed()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.evidenceAt(now)
+}
+
+func (b *Breaker) evidenceAt(now time.Duration) Evidence {
+	g := b.generation
+	if g == nil {
+		return Evidence{}
+	}
+	g.settle(now)
+	return b.evidence(g)
+}
+
+func (b *Breaker) evidence(g *generation) Evidence {
+	e := g.evidence()
+	if b.state == Recovering {
+		e.Ramp = g.ended
+	}
+	return e
 }

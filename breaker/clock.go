@@ -3,11 +3,13 @@ package breaker
 import "time"
 
 // Clock tells a breaker the time. Every rule runs on Elapsed alone, so that a
-// jump of the wall clock moves nothing; Now only dates what people read.
+// jump of the wall clock moves nothing; Now only dates what people read. Both may
+// be called concurrently.
 type Clock interface {
 	// Now is the wall-clock time.
 	Now() time.Time
-	// Elapsed is monotonic time since some fixed moment. It never goes back.
+	// Elapsed is monotonic time since some fixed moment, not negative. It never
+	// goes back.
 	Elapsed() time.Duration
 }
 

@@ -6,7 +6,9 @@ import "time"
 // calls in a row, share are admitted, evenly spread.
 type rampShare struct {
 	share int
-	debt  int
+	// debt is what is owed to callers, in hundredths of a call.
+	debt int
+	// last is when a call was last admitted. It is valid once one was: begun.
 	last  time.Duration
 	begun bool
 }
@@ -14,21 +16,20 @@ type rampShare struct {
 // set begins a step at the given percentage. Its first call is admitted.
 func (r *rampShare) set(share int) {
 	if r.share != share {
-		*r = rampShare{share: share, debt: 100 - share, last: r.last}
+		*r = rampShare{share: share, debt: 100 - share, last: r.last, begun: r.begun}
 	}
 }
 
-// admit decides one call. A key so quiet that nothing passed for floor gets
-// one call through whatever its share: a ramp learns from calls alone.
+// admit decides one call. A key so quiet that nothing passed for floor gets one
+// call through ahead of its turn, because a ramp learns from calls alone. It is
+// paid back by the calls after it.
 func (r *rampShare) admit(now, floor time.Duration) bool {
 	r.debt += r.share
-	if r.debt >= 100 {
-		r.debt -= 100
-	} else if now-r.last < floor || !r.begun {
+	quiet := r.begun && now-r.last >= floor
+	if r.debt < 100 && !quiet {
 		return false
-	} else {
-		r.debt = 0
 	}
+	r.debt = max(r.debt-100, -100)
 	r.last, r.begun = now, true
 	return true
 }

@@ -15,6 +15,8 @@ const (
 	RuleLatency Rule = "latency"
 	// RuleProbe: a probe failed.
 	RuleProbe Rule = "probe"
+	// RuleForced: an operator decided.
+	RuleForced Rule = "forced"
 )
 
 // Reason is why a breaker tripped, with the figures and limits of that moment.
@@ -31,6 +33,9 @@ type Reason struct {
 	FailureRate float64       `json:"failure_rate_limit,omitempty"`
 	Latency     time.Duration `json:"latency_limit_ns,omitempty"`
 	Quantile    float64       `json:"quantile,omitempty"`
+	// By and Note are who forced the state, and why.
+	By   string `json:"by,omitempty"`
+	Note string `json:"note,omitempty"`
 }
 
 // String says the reason in words, as "12 of 20 calls failed in 10s (over 50%)".
@@ -48,6 +53,8 @@ func (r Reason) String() string {
 		return s
 	case RuleProbe:
 		return "a probe failed"
+	case RuleForced:
+		return fmt.Sprintf("forced by %s: %s", r.By, r.Note)
 	default:
 		return string(r.Rule)
 	}

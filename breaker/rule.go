@@ -1,6 +1,6 @@
 package breaker
 
-import "time"
+import "math"
 
 // Evidence is what one process knows of one key: its counts over both horizons,
 // and the calls that hang. It holds no argument, no result and no error text.
@@ -28,19 +28,20 @@ func (e Evidence) Sub(o Evidence) Evidence {
 // Judge tells whether e trips a breaker configured as c, and why. It is the
 // one place where the trip rule stands: a breaker judges its own window by it,
 // and a fleet the sum of many. c must have its defaults set.
+//
+// Both limits must be passed, not reached: half the calls failing is not over
+// a FailureRate of 0.5.
 func (c Config) Judge(e Evidence) (Reason, bool) { return c.judge(e, c.MinSamples) }
 
 // JudgeRamp is Judge for the calls that a ramp let pass.
 func (c Config) JudgeRamp(e Evidence) (Reason, bool) { return c.judge(e, c.RampMinSamples) }
 
 func (c Config) judge(e Evidence, minSamples int) (Reason, bool) {
-	for _, h := range [...]struct {
-		Counts
-		span time.Duration
-	}{{e.Fast, c.FastWindow}, {e.Window, c.Window}} {
-		if h.Samples >= minSamples && float64(h.Failures) > c.FailureRate*float64(h.Samples) {
-			return Reason{Rule: RuleFailureRate, Counts: h.Counts, Hung: e.Hung, Horizon: h.span, FailureRate: c.FailureRate}, true
-		}
+	if e.Fast.Samples >= minSamples && overRate(e.Fast, c.FailureRate) {
+		return Reason{Rule: RuleFailureRate, Counts: e.Fast, Hung: e.Hung, Horizon: c.FastWindow, FailureRate: c.FailureRate}, true
+	}
+	if e.Window.Samples >= minSamples && overRate(e.Window, c.FailureRate) {
+		return Reason{Rule: RuleFailureRate, Counts: e.Window, Hung: e.Hung, Horizon: c.Window, FailureRate: c.FailureRate}, true
 	}
 	samples, slow := e.Window.Samples+e.Hung, e.Window.Slow+e.Hung
 	if samples >= minSamples && slow >= c.MinSlow && overQuantile(samples, slow, c.Quantile) {
@@ -49,11 +50,22 @@ func (c Config) judge(e Evidence, minSamples int) (Reason, bool) {
 	return Reason{}, false
 }
 
-// overQuantile tells whether the q-quantile of n samples, by nearest rank, is
-// over the threshold that slow of them are over: slow > floor((1-q)·n). The
-// quantile is taken in millionths, so that no rounding decides at the boundary.
-func overQuantile(n, slow int, q float64) bool {
-	const million = 1_000_000
-	millionths := int64(q*million + 0.5)
-	return int64(slow) > int64(n)*(million-millionths)/million
+// Shares are taken in millionths, so that a limit which is written in decimals
+// is compared without rounding: 0.29 of 100 calls are 29, not 28.999999999999996.
+const million = 1_000_000
+
+func millionths(share float64) int64 { return int64(math.Round(share * million)) }
+
+func overRate(c Counts, limit float64) bool {
+	return int64(c.Failures)*million > int64(c.Samples)*millionths(limit)
 }
+
+// allowedOver is how many of n samples may lie over a threshold that the
+// q-quantile, by nearest rank, does not pass: n - ceil(q·n) = floor((1-q)·n).
+func allowedOver(n int, q float64) int {
+	return int(int64(n) * (million - millionths(q)) / million)
+}
+
+// overQuantile tells whether the q-quantile of n samples lies over the
+// threshold that slow of them lie over.
+func overQuantile(n, slow int, q float64) bool { return slow > allowedOver(n, q) }

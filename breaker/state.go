@@ -14,9 +14,17 @@ const (
 	HalfOpen
 	// Recovering lets a growing share of calls pass.
 	Recovering
+	// ForcedOpen refuses every call until an operator's decision expires.
+	ForcedOpen
+	// ForcedClosed lets every call pass and counts outcomes, whatever they are,
+	// until an operator's decision expires.
+	ForcedClosed
 )
 
-var stateNames = [...]string{Closed: "closed", Open: "open", HalfOpen: "half-open", Recovering: "recovering"}
+var stateNames = [...]string{
+	Closed: "closed", Open: "open", HalfOpen: "half-open", Recovering: "recovering",
+	ForcedOpen: "forced-open", ForcedClosed: "forced-closed",
+}
 
 // String gives the state's name as people write it: "half-open".
 func (s State) String() string {

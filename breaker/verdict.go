@@ -13,7 +13,7 @@ type Verdict struct {
 	// Since is when the outage was opened.
 	Since time.Time `json:"since"`
 	// Next is when this state is due to end: the next probe while open, the end
-	// of the step while recovering.
+	// of the step while recovering, the expiry of a forced state.
 	Next time.Time `json:"next"`
 	// Share is the percentage of calls to let pass while recovering.
 	Share int `json:"share,omitempty"`
@@ -37,6 +37,8 @@ type Transition struct {
 	// Local is true when this process took the edge by itself, false when a
 	// verdict of the fleet did.
 	Local bool
+	// Edge numbers the transitions of this breaker from 1, so that a gap shows.
+	Edge int64
 }
 
 // Refusal is why a call was not let pass. It stays the same for as long as the
@@ -52,26 +54,4 @@ type Refusal struct {
 	RetryAt time.Time
 	// Outage is the outage workflow's ID, empty while only this process knows.
 	Outage string
-}
-
-// Snapshot is a breaker at one moment.
-type Snapshot struct {
-	Key      Key
-	State    State
-	Since    time.Time
-	Reason   Reason
-	Evidence Evidence
-	// Share is the percentage of calls let pass: 100 closed, 0 open or half-open.
-	Share int
-	// Next is when this state is due to end; zero while closed.
-	Next time.Time
-	// Epoch is the newest verdict's; 0 before any.
-	Epoch  int64
-	Outage string
-	// InFlight is how many calls admitted in this state have not ended.
-	InFlight int
-	// Refused, Late and DoneTwice count over the breaker's life: calls refused,
-	// outcomes dropped because the state had changed since the call began, and
-	// permits handed back more than once.
-	Refused, Late, DoneTwice int64
 }

@@ -5,66 +5,86 @@ import "time"
 // windowSlices is how finely a window expires: a minute forgets second by second.
 const windowSlices = 60
 
-// Counts are the outcomes of calls over some time.
-type Counts struct {
-	// Samples is how many calls were counted.
-	Samples int `json:"samples"`
-	// Failures is how many of them failed.
-	Failures int `json:"failures"`
-	// Slow is how many of them took longer than the latency threshold, failed
-	// ones included.
-	Slow int `json:"slow"`
-}
-
-// Add gives the sum of both.
-func (c Counts) Add(o Counts) Counts {
-	return Counts{Samples: c.Samples + o.Samples, Failures: c.Failures + o.Failures, Slow: c.Slow + o.Slow}
-}
-
-// Sub gives c without o.
-func (c Counts) Sub(o Counts) Counts {
-	return Counts{Samples: c.Samples - o.Samples, Failures: c.Failures - o.Failures, Slow: c.Slow - o.Slow}
-}
-
-// window is a ring of slices of time. A slice is valid only while its index is
-// the one that its place stands for now, so reading expires as writing does,
-// however long nothing happened.
+// window is a rolling count in slices of time, with a running total for each
+// horizon, so that no decision adds slices up. A horizon covers at least its
+// whole span: its full slices and the running one.
+//
+// Invariants: total and fast are the sums of the slices that their horizons
+// cover at current; a slice outside the longer horizon is zero before current
+// moves on to its place. Guarded by Breaker.mu.
 type window struct {
-	width  time.Duration
-	slices [windowSlices]slice
+	width time.Duration
+	// fastSlices is how many slices before the running one the fast horizon covers.
+	fastSlices int64
+	// current numbers the running slice: its beginning divided by width.
+	current     int64
+	slices      [windowSlices + 1]slice
+	total, fast Counts
 }
 
-type slice struct {
-	index int64
-	Counts
+type slice struct{ samples, failures, slow uint32 }
+
+func (s slice) counts() Counts {
+	return Counts{Samples: int(s.samples), Failures: int(s.failures), Slow: int(s.slow)}
 }
 
-func newWindow(span time.Duration) window {
-	w := window{width: max(span/windowSlices, 1)}
-	for i := range w.slices {
-		w.slices[i].index = -1
+func newWindow(now time.Duration, s *settings) window {
+	return window{width: s.sliceWidth, fastSlices: s.fastSlices, current: int64(now / s.sliceWidth)}
+}
+
+func (w *window) at(index int64) *slice { return &w.slices[index%int64(len(w.slices))] }
+
+// record counts c in the running slice.
+func (w *window) record(c Counts) { w.recordAt(w.current, c) }
+
+func (w *window) recordAt(index int64, c Counts) {
+	s := w.at(index)
+	s.samples += uint32(c.Samples)
+	s.failures += uint32(c.Failures)
+	s.slow += uint32(c.Slow)
+	w.total = w.total.Add(c)
+	if index >= w.current-w.fastSlices {
+		w.fast = w.fast.Add(c)
 	}
-	return w
 }
 
-func (w *window) record(now time.Duration, c Counts) {
-	index := int64(now / w.width)
-	s := &w.slices[index%windowSlices]
-	if s.index != index {
-		*s = slice{index: index}
+// advance moves on to the slice of now and drops what has left a horizon. Its
+// cost is bounded however long nothing happened. A now before the running slice
+// changes nothing: callers read the clock before they take the lock.
+func (w *window) advance(now time.Duration) {
+	target := int64(now / w.width)
+	if target-w.current >= int64(len(w.slices)) {
+		*w = window{width: w.width, fastSlices: w.fastSlices, current: target}
+		return
 	}
-	s.Counts = s.Add(c)
+	for w.current < target {
+		// The order matters: with the longest fast horizon both places are one.
+		if leaving := w.current - w.fastSlices; leaving >= 0 {
+			w.fast = w.fast.Sub(w.at(leaving).counts())
+		}
+		w.current++
+		oldest := w.at(w.current)
+		w.total = w.total.Sub(oldest.counts())
+		*oldest = slice{}
+	}
 }
 
-// newest sums the last span of the window, the running slice included.
-func (w *window) newest(now, span time.Duration) Counts {
-	index := int64(now / w.width)
-	oldest := index - int64(span/w.width)
-	var sum Counts
-	for i := range w.slices {
-		if s := &w.slices[i]; s.index > oldest && s.index <= index {
-			sum = sum.Add(s.Counts)
+// end is when the running slice is over.
+func (w *window) end() time.Duration { return time.Duration(w.current+1) * w.width }
+
+// reshape gives w's samples in slices of another configuration. Each old slice
+// is placed whole where its middle falls, the running one where it ends or now.
+func (w *window) reshape(now time.Duration, s *settings) window {
+	n := newWindow(now, s)
+	for i := max(0, w.current-windowSlices); i <= w.current; i++ {
+		counts := w.at(i).counts()
+		if counts == (Counts{}) {
+			continue
+		}
+		middle := time.Duration(i)*w.width + w.width/2
+		if index := int64(min(middle, now) / n.width); index >= n.current-windowSlices {
+			n.recordAt(index, counts)
 		}
 	}
-	return sum
+	return n
 }

@@ -35,7 +35,7 @@ func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 	name := info.ActivityType.Name
 	if info.WorkflowType != nil && info.WorkflowType.Name == probeworkflow.ProbeWorkflow {
 		if d, ok := a.plugin.probes[name]; ok {
-			return a.probe(ctx, d, in)
+			return a.probe(ctx, d, name, in)
 		}
 	}
 	tool, ok := a.plugin.tools[name]
@@ -43,22 +43,28 @@ func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 		return a.Next.ExecuteActivity(ctx, in)
 	}
 	b := a.plugin.breaker(tool.dependency, in.Args)
-	permit, refusal := b.Allow(int(info.Attempt))
+	permit, refusal := b.Allow(breaker.Call{Attempt: int(info.Attempt), Tool: name})
 	if refusal != nil {
 		return tool.refuse(toolcall.NewUnavailable(name, *refusal, a.plugin.config.Clock.Now()))
 	}
 	// A panic, or a Goexit, hands the permit back as well; the SDK recovers it.
 	outcome := breaker.Failure
+	if tool.dependency.Breaker.IgnorePanics {
+		outcome = breaker.Ignored
+	}
 	defer func() { permit.Done(outcome) }()
 	result, err := a.Next.ExecuteActivity(ctx, in)
 	outcome = tool.dependency.classify(ctx, result, err)
+	if wait := retryAfter(err); wait > 0 {
+		b.HoldOff(wait)
+	}
 	return result, err
 }
 
 // probe runs a synthetic call: no admission, no sample; its end is the probe
 // workflow's to judge. The latency threshold is its deadline.
-func (a *activityInterceptor) probe(ctx context.Context, d *dependency, in *interceptor.ExecuteActivityInput) (any, error) {
-	limit := d.Breaker.Latency
+func (a *activityInterceptor) probe(ctx context.Context, d *dependency, name string, in *interceptor.ExecuteActivityInput) (any, error) {
+	limit := d.Breaker.LatencyOf(name)
 	clock := a.plugin.config.Clock
 	begun := clock.Elapsed()
 	callCtx, cancel := context.WithTimeout(breaker.WithProbe(ctx), limit)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
@@ -37,13 +38,12 @@ func Classify(ctx context.Context, err error) breaker.Outcome {
 	if err == nil {
 		return breaker.Success
 	}
+	if rateLimited(err) {
+		return breaker.Ignored
+	}
 	var status interface{ HTTPStatus() int }
 	if errors.As(err, &status) {
 		return classifyHTTP(status.HTTPStatus())
-	}
-	var exhausted *serviceerror.ResourceExhausted
-	if errors.As(err, &exhausted) {
-		return breaker.Ignored
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.NonRetryable() {
@@ -54,11 +54,29 @@ func Classify(ctx context.Context, err error) breaker.Outcome {
 
 func classifyHTTP(status int) breaker.Outcome {
 	switch {
-	case status == http.StatusTooManyRequests:
-		return breaker.Ignored
 	case status == http.StatusRequestTimeout || status >= 500:
 		return breaker.Failure
 	default:
 		return breaker.Success
 	}
+}
+
+// rateLimited tells whether the dependency only asked for a slower pace.
+func rateLimited(err error) bool {
+	var status interface{ HTTPStatus() int }
+	if errors.As(err, &status) {
+		return status.HTTPStatus() == http.StatusTooManyRequests
+	}
+	var exhausted *serviceerror.ResourceExhausted
+	return errors.As(err, &exhausted)
+}
+
+// retryAfter is how long the dependency asked to be left alone, by an error that
+// has a method RetryAfterHint; 0 for any other.
+func retryAfter(err error) time.Duration {
+	var asked interface{ RetryAfterHint() time.Duration }
+	if rateLimited(err) && errors.As(err, &asked) {
+		return asked.RetryAfterHint()
+	}
+	return 0
 }

@@ -63,6 +63,9 @@ func (d *dependency) classify(ctx context.Context, result any, err error) breake
 			return outcome
 		}
 	}
+	if d.Breaker.FailOnRateLimit && ctx.Err() == nil && rateLimited(err) {
+		return breaker.Failure
+	}
 	return Classify(ctx, err)
 }
 
@@ -89,6 +92,7 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 	}
 	for _, d := range config.Dependencies {
 		d.Breaker = d.Breaker.WithDefaults()
+		d.Breaker.NoProbe = d.Probe.none
 		known := &dependency{Dependency: d, defaultRegion: config.Region}
 		if known.defaultRegion == "" {
 			known.defaultRegion = "default"

@@ -1,0 +1,30 @@
+package breaker
+
+// Counts are the outcomes of calls over some time.
+type Counts struct {
+	// Samples is how many calls were counted.
+	Samples int `json:"samples"`
+	// Failures is how many of them failed.
+	Failures int `json:"failures"`
+	// Slow is how many of them took longer than the latency threshold, failed
+	// ones included.
+	Slow int `json:"slow"`
+}
+
+// Add gives the sum of both.
+func (c Counts) Add(o Counts) Counts {
+	return Counts{Samples: c.Samples + o.Samples, Failures: c.Failures + o.Failures, Slow: c.Slow + o.Slow}
+}
+
+// Sub gives c without o.
+func (c Counts) Sub(o Counts) Counts {
+	return Counts{Samples: c.Samples - o.Samples, Failures: c.Failures - o.Failures, Slow: c.Slow - o.Slow}
+}
+
+// FailureRate is the share of calls that failed; 0 without calls.
+func (c Counts) FailureRate() float64 {
+	if c.Samples == 0 {
+		return 0
+	}
+	return float64(c.Failures) / float64(c.Samples)
+}

@@ -1,0 +1,74 @@
+package breaker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// events hands transitions to a hook, in order, away from whoever caused them.
+// The queue has no bound: a key takes a few transitions in a cooldown at most.
+type events struct {
+	hook   func(Transition)
+	wake   chan struct{}
+	panics atomic.Int64
+
+	mu    sync.Mutex
+	queue []Transition
+}
+
+func newEvents(hook func(Transition)) events {
+	if hook == nil {
+		hook = func(Transition) {}
+	}
+	return events{hook: hook, wake: make(chan struct{}, 1)}
+}
+
+// enqueue is called with a breaker's lock held, which keeps its transitions in
+// order.
+func (r *Registry) enqueue(t Transition) {
+	e := &r.events
+	e.mu.Lock()
+	e.queue = append(e.queue, t)
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (e *events) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			e.deliver()
+			return
+		case <-e.wake:
+			e.deliver()
+		}
+	}
+}
+
+func (e *events) deliver() {
+	for {
+		e.mu.Lock()
+		queue := e.queue
+		e.queue = nil
+		e.mu.Unlock()
+		if len(queue) == 0 {
+			return
+		}
+		for _, t := range queue {
+			e.call(t)
+		}
+	}
+}
+
+func (e *events) call(t Transition) {
+	defer func() {
+		if recover() != nil {
+			e.panics.Add(1)
+		}
+	}()
+	e.hook(t)
+}

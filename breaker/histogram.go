@@ -1,0 +1,153 @@
+package breaker
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// The display histogram has ten buckets for each power of two, from 2^17 ns
+// (0.13 ms) to 2^39 ns (9 min), so the widest spans a tenth of its lower edge.
+// A bucket stands for the value that is equally far from both edges in relative
+// terms, at most 1/21 = 4.8 % away from any latency in it.
+const (
+	histogramFirst   = 17
+	histogramLast    = 39
+	bucketsPerDouble = 10
+	// The first bucket holds what is shorter, the last what is longer.
+	histogramBuckets = (histogramLast-histogramFirst)*bucketsPerDouble + 2
+
+	// A busy key records the first calls of each slot of time, then one in 32 for
+	// 32: what people look at needs no more, and the call path stays short.
+	recordedEach  = 256
+	recordedOneIn = 32
+)
+
+// histogram is a rolling distribution of latencies for people to read; no rule
+// looks at it. It covers between half a window and a whole one. add may be
+// called at any time; the rest is guarded by Breaker.mu.
+type histogram struct {
+	halves [2]half
+	filled atomic.Uint32
+	// turn is when the older half is dropped.
+	turn time.Duration
+}
+
+type half struct {
+	buckets [histogramBuckets]atomic.Uint32
+	max     atomic.Int64
+}
+
+func (h *histogram) add(d time.Duration, calls uint32) {
+	now := &h.halves[h.filled.Load()]
+	now.buckets[bucketOf(d)].Add(calls)
+	for m := now.max.Load(); int64(d) > m && !now.max.CompareAndSwap(m, int64(d)); m = now.max.Load() {
+	}
+}
+
+// rotate drops the older half when it is time. A latency added meanwhile may
+// land in either half.
+func (h *histogram) rotate(now, window time.Duration) {
+	for gone := 0; now >= h.turn && gone < 2; gone++ {
+		older := 1 - h.filled.Load()
+		for i := range h.halves[older].buckets {
+			h.halves[older].buckets[i].Store(0)
+		}
+		h.halves[older].max.Store(0)
+		h.filled.Store(older)
+		h.turn += window / 2
+	}
+	if now >= h.turn {
+		h.turn = now + window/2
+	}
+}
+
+func (h *histogram) distribution() Distribution {
+	var d Distribution
+	for i := range h.halves {
+		for j := range h.halves[i].buckets {
+			d.buckets[j] += uint64(h.halves[i].buckets[j].Load())
+		}
+		d.max = max(d.max, time.Duration(h.halves[i].max.Load()))
+	}
+	return d
+}
+
+func bucketOf(d time.Duration) int {
+	double := bits.Len64(uint64(d)) - 1
+	switch {
+	case d < 1<<histogramFirst:
+		return 0
+	case double >= histogramLast:
+		return histogramBuckets - 1
+	}
+	part := int((uint64(d) - 1<<double) * bucketsPerDouble >> double)
+	return 1 + (double-histogramFirst)*bucketsPerDouble + part
+}
+
+// bucketValue is the latency that a bucket stands for.
+func bucketValue(i int) time.Duration {
+	if i == 0 {
+		return 1 << (histogramFirst - 1)
+	}
+	if i == histogramBuckets-1 {
+		return 1 << histogramLast
+	}
+	double, part := (i-1)/bucketsPerDouble, (i-1)%bucketsPerDouble
+	unit := float64(uint64(1)<<(histogramFirst+double)) / bucketsPerDouble
+	low := unit * float64(bucketsPerDouble+part)
+	high := low + unit
+	return time.Duration(2 * low * high / (low + high))
+}
+
+// Distribution is a set of latencies, each within 5 % of the true one from
+// 0.13 ms to 9 minutes; shorter ones read as 0.07 ms, longer ones as the
+// longest. The zero Distribution is empty.
+type Distribution struct {
+	buckets [histogramBuckets]uint64
+	max     time.Duration
+}
+
+// Add puts calls of one latency into d.
+func (d *Distribution) Add(latency time.Duration, calls int) {
+	d.buckets[bucketOf(latency)] += uint64(calls)
+	d.max = max(d.max, latency)
+}
+
+// Merge adds the latencies of o to d.
+func (d *Distribution) Merge(o *Distribution) {
+	for i, n := range o.buckets {
+		d.buckets[i] += n
+	}
+	d.max = max(d.max, o.max)
+}
+
+// Count is how many calls d holds.
+func (d *Distribution) Count() int { return d.over(-1) }
+
+// Max is the longest latency, exactly; 0 when d is empty.
+func (d *Distribution) Max() time.Duration { return d.max }
+
+// Over is how many calls took longer than latency, to within its bucket.
+func (d *Distribution) Over(latency time.Duration) int { return d.over(bucketOf(latency)) }
+
+func (d *Distribution) over(bucket int) int {
+	n := uint64(0)
+	for _, calls := range d.buckets[bucket+1:] {
+		n += calls
+	}
+	return int(n)
+}
+
+// Quantile is the q-quantile by nearest rank, 0 when d is empty. q lies in
+// (0, 1].
+func (d *Distribution) Quantile(q float64) time.Duration {
+	rest := uint64(allowedOver(d.Count(), q))
+	for i := histogramBuckets - 1; i >= 0; i-- {
+		if d.buckets[i] > rest {
+			return min(bucketValue(i), d.max)
+		}
+		rest -= d.buckets[i]
+	}
+	return 0
+}
