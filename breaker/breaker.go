@@ -221,16 +221,17 @@ func (b *Breaker) judge(now time.Duration) {
 	switch b.state {
 	case Closed:
 		e := g.evidence()
-		if reason, trip := b.settings.Judge(e); trip {
+		if reason, trip := b.settings.judge(&e, b.settings.MinSamples); trip {
 			b.open(now, reason)
-		} else if _, pending := b.settings.judge(e, 0); pending {
+		} else if _, pending := b.settings.judge(&e, 0); pending {
 			// Only the minimum is lacking: the next success may decide.
 			g.lockFrom.Store(0)
 		} else {
 			g.lockFrom.Store(int64(g.nextChange(now)))
 		}
 	case Recovering:
-		if reason, trip := b.settings.JudgeRamp(g.evidence()); trip {
+		e := g.evidence()
+		if reason, trip := b.settings.judge(&e, b.settings.RampMinSamples); trip {
 			b.open(now, reason)
 		}
 	}

@@ -31,7 +31,7 @@ const (
 
 // A word of a ring counts one slot:
 //
-//	tag 20 bits | calls ended well since the last settling 24 | calls in flight 20
+//	tag 20 bits | calls that ended well 24 | calls in flight 20
 //
 // The tag says which turn of the ring the counts belong to; it is 0 while the
 // word is out of use, and each change goes by compare-and-swap. So a call that
@@ -48,7 +48,8 @@ const (
 	inflightOne  = 1
 	endedOne     = 1 << inflightBits
 	inflightMask = endedOne - 1
-	endedMask    = (1<<endedBits - 1) << inflightBits
+	endedMax     = 1<<endedBits - 1
+	endedMask    = endedMax << inflightBits
 	tagShift     = inflightBits + endedBits
 	turnMask     = 1<<19 - 1
 	tagInUse     = 1 << 19
@@ -90,6 +91,9 @@ type ring struct {
 	// older counts the calls whose word was taken over or out of use. All of them
 	// hang.
 	older int
+	// taken is how many of the calls that ended well by the words in use have been
+	// taken into account.
+	taken int
 	// settled is the slot of the last settling.
 	settled int64
 }
@@ -114,30 +118,36 @@ func stripe() uintptr {
 }
 
 // begin counts a call in flight. It gives the word that counts it, nil when the
-// word is full, and how many calls ended well the word held for an older slot.
-func (r *ring) begin(slot int64) (w *word, ended int) {
-	w = &r.cells[stripe()%uintptr(len(r.cells))][place(slot)]
+// word is full.
+func (r *ring) begin(slot int64) *word {
+	w := &r.cells[stripe()%uintptr(len(r.cells))][place(slot)]
 	tag := tagOf(slot)
 	for {
 		old := w.Load()
 		switch {
 		case hasTag(old, tag):
 			if !canBegin(old) {
-				return nil, 0
+				return nil
 			}
 			if w.CompareAndSwap(old, old+inflightOne) {
-				return w, 0
+				return w
 			}
 		case old != 0 && turnsApart(old>>tagShift, tag) > 0:
 			// This goroutine stood still for a turn of the ring after it read the
 			// clock: its call hangs by now.
 			r.older++
-			return w, 0
+			return w
 		case w.CompareAndSwap(old, tag<<tagShift|inflightOne):
-			r.older += inflightOf(old)
-			return w, endedOf(old)
+			r.dropped(old)
+			return w
 		}
 	}
+}
+
+// dropped accounts for a word that went out of use.
+func (r *ring) dropped(old uint64) {
+	r.older += inflightOf(old)
+	r.taken -= endedOf(old)
 }
 
 // end takes a call out of flight, right after a settling. It tells whether
@@ -166,14 +176,14 @@ func (r *ring) end(w *word, slot int64) (inFlight, hung bool) {
 
 // inflightCounts is what a ring holds.
 type inflightCounts struct {
-	// ended is how many calls ended well since the last settling.
+	// ended is how many calls have ended well since the last settling.
 	ended int
 	// calls is how many are in flight, hung how many of them hang.
 	calls, hung int
 }
 
-// settle takes the calls ended well out of the ring and counts the others. now
-// does not go back from one settling to the next.
+// settle counts what is in the ring. now does not go back from one settling to
+// the next.
 func (r *ring) settle(now time.Duration) inflightCounts {
 	var n inflightCounts
 	slotNow := slotAt(now, r.shift)
@@ -184,27 +194,38 @@ func (r *ring) settle(now time.Duration) inflightCounts {
 			w := &c[i]
 			old := w.Load()
 			for old != 0 {
-				kept := old &^ endedMask
 				turns := turnsApart(old>>tagShift, tagNow)
+				kept := old
+				// No word is two turns ahead of the latest time known: its tag is so far
+				// behind that it has come round.
 				if turns < -1 || turns > 1 {
 					kept = 0
+				} else if endedOf(old) > endedMax/2 {
+					kept &^= endedMask
 				}
-				if kept == old || w.CompareAndSwap(old, kept) {
+				if kept != old && !w.CompareAndSwap(old, kept) {
+					old = w.Load()
+					continue
+				}
+				switch {
+				case kept == 0:
+					r.dropped(old)
+				case kept != old:
+					r.taken -= endedOf(old)
+				default:
 					n.ended += endedOf(old)
-					if kept == 0 {
-						r.older += inflightOf(old)
-						break
-					}
+				}
+				if kept != 0 {
 					n.calls += inflightOf(old)
 					if turns < 0 || turns == 0 && int64(i) < place(slotNow) {
 						n.hung += inflightOf(old)
 					}
-					break
 				}
-				old = w.Load()
+				break
 			}
 		}
 	}
+	n.ended, r.taken = n.ended-r.taken, n.ended
 	n.calls += r.older
 	n.hung += r.older
 	return n
@@ -213,19 +234,17 @@ func (r *ring) settle(now time.Duration) inflightCounts {
 // shut takes everything out of the ring and leaves no word in use, so that
 // whoever still holds the ring must come to the lock.
 func (r *ring) shut() (ended, calls int) {
-	calls = r.older
-	r.older = 0
 	for _, c := range r.cells {
 		for i := range c {
-			old := c[i].Swap(0)
-			ended += endedOf(old)
-			calls += inflightOf(old)
+			r.dropped(c[i].Swap(0))
 		}
 	}
+	ended, calls = -r.taken, r.older
+	r.taken, r.older = 0, 0
 	return ended, calls
 }
 
-// retire shuts the ring if nothing is in it, and tells whether it did. When it
+// retire shuts the ring if no call is in it, and tells whether it did. When it
 // did not, the words that it has shut are taken into use again by the next call.
 func (r *ring) retire() bool {
 	if r.older > 0 {
@@ -234,14 +253,17 @@ func (r *ring) retire() bool {
 	for _, c := range r.cells {
 		for i := range c {
 			for old := c[i].Load(); old != 0; old = c[i].Load() {
-				if inflightOf(old) > 0 || endedOf(old) > 0 {
+				if inflightOf(old) > 0 {
 					return false
 				}
-				c[i].CompareAndSwap(old, 0)
+				if c[i].CompareAndSwap(old, 0) {
+					r.dropped(old)
+				}
 			}
 		}
 	}
-	return true
+	// What is left to take into account ended since the last settling.
+	return r.taken == 0
 }
 
 // turnsApart is how many turns of the ring the first tag is ahead of the second.

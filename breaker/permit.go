@@ -130,8 +130,7 @@ func (b *Breaker) admit(now time.Duration, call Call) Permit {
 		g = b.publish()
 	}
 	g.generation.see(now)
-	w, ended := r.begin(slotOf(now, latency))
-	g.generation.count(Counts{Samples: ended})
+	w := r.begin(slotOf(now, latency))
 	return Permit{gate: g, word: w, begun: now, limit: limit{Duration: latency}}
 }
 

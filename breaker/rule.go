@@ -31,12 +31,12 @@ func (e Evidence) Sub(o Evidence) Evidence {
 //
 // Both limits must be passed, not reached: half the calls failing is not over
 // a FailureRate of 0.5.
-func (c Config) Judge(e Evidence) (Reason, bool) { return c.judge(e, c.MinSamples) }
+func (c Config) Judge(e Evidence) (Reason, bool) { return c.judge(&e, c.MinSamples) }
 
 // JudgeRamp is Judge for the calls that a ramp let pass.
-func (c Config) JudgeRamp(e Evidence) (Reason, bool) { return c.judge(e, c.RampMinSamples) }
+func (c Config) JudgeRamp(e Evidence) (Reason, bool) { return c.judge(&e, c.RampMinSamples) }
 
-func (c Config) judge(e Evidence, minSamples int) (Reason, bool) {
+func (c *Config) judge(e *Evidence, minSamples int) (Reason, bool) {
 	if e.Fast.Samples >= minSamples && overRate(e.Fast, c.FailureRate) {
 		return Reason{Rule: RuleFailureRate, Counts: e.Fast, Hung: e.Hung, Horizon: c.FastWindow, FailureRate: c.FailureRate}, true
 	}
