@@ -38,6 +38,7 @@ func newBoard(t *testing.T) *board {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	b := &board{t: t, env: suite.NewTestWorkflowEnvironment()}
 	b.env.SetStartTime(start)
+	b.env.SetTestTimeout(time.Minute)
 	b.env.RegisterWorkflowWithOptions(fleet.Board, workflow.RegisterOptions{Name: fleet.BoardWorkflow})
 	b.env.OnUpsertMemo(mock.Anything).Run(func(args mock.Arguments) {
 		memo := args.Get(0).(map[string]any)

@@ -171,7 +171,7 @@ func TestRefusal_IsWhatExecuteGives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlugin(t, guarded(&clock{}))
-			env := newSuite().NewTestWorkflowEnvironment()
+			env := newWorkflowEnv()
 			env.SetWorkerOptions(options(p, &seen{}))
 			env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: tool})
 			open(p)
@@ -261,7 +261,7 @@ func TestPanic_GivesThePermitBackAndStillPanics(t *testing.T) {
 func TestGoexit_GivesThePermitBack(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
-	env := newSuite().NewTestWorkflowEnvironment()
+	env := newWorkflowEnv()
 	env.SetWorkerOptions(options(p, &seen{}))
 	env.RegisterActivityWithOptions(func(context.Context, query) (status, error) {
 		runtime.Goexit()
@@ -285,7 +285,7 @@ func TestAttempts_BeyondThoseCountedLeaveNoSample(t *testing.T) {
 	t.Parallel()
 	for attempts, samples := range map[int32]int{1: 1, 3: 3, 4: 3, 8: 3} {
 		p := newPlugin(t, guarded(&clock{}))
-		env := newSuite().NewTestWorkflowEnvironment()
+		env := newWorkflowEnv()
 		env.SetWorkerOptions(options(p, &seen{}))
 		var calls atomic.Int32
 		env.RegisterActivityWithOptions(func(context.Context, query) (status, error) {
@@ -309,7 +309,7 @@ func TestAttempts_BeyondThoseCountedLeaveNoSample(t *testing.T) {
 func TestDeadline_OfTheAttemptIsAFailure(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
-	env := newSuite().NewTestWorkflowEnvironment()
+	env := newWorkflowEnv()
 	env.SetWorkerOptions(options(p, &seen{}))
 	env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
 		<-ctx.Done()

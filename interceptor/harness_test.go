@@ -27,6 +27,10 @@ func newSuite() *testsuite.WorkflowTestSuite {
 	return suite
 }
 
+func newWorkflowEnv() *testsuite.TestWorkflowEnvironment {
+	return newSuite().NewTestWorkflowEnvironment().SetTestTimeout(time.Minute)
+}
+
 // clock stands still until a test moves it.
 type clock struct {
 	mu      sync.Mutex
@@ -157,5 +161,6 @@ func counted(t *testing.T, p *interceptor.Plugin) breaker.Counts {
 	t.Helper()
 	s := breakerOf(t, p, key)
 	require.Zero(t, s.InFlight, "a permit was not handed back")
+	require.Zero(t, s.DoneTwice, "a permit was handed back twice")
 	return s.Evidence.Window
 }

@@ -225,13 +225,16 @@ func TestStopWorker_StopsThePluginWithTheLastWorkerThatStarted(t *testing.T) {
 		})
 	}
 	failed := errors.New("namespace not found")
-	err := p.StartWorker(t.Context(), worker.PluginStartWorkerOptions{WorkerInstanceKey: "c"}, func(context.Context, worker.PluginStartWorkerOptions) error { return failed })
-	require.ErrorIs(t, err, failed)
-	stop("c")
+	for _, instance := range []string{"c", "cleaned up after"} {
+		err := p.StartWorker(t.Context(), worker.PluginStartWorkerOptions{WorkerInstanceKey: instance},
+			func(context.Context, worker.PluginStartWorkerOptions) error { return failed })
+		require.ErrorIs(t, err, failed)
+	}
+	stop("cleaned up after")
 	stop("never started")
 	stop("a")
 	stop("a")
-	assert.Equal(t, []string{"c", "never started", "a", "a"}, order)
+	assert.Equal(t, []string{"cleaned up after", "never started", "a", "a"}, order)
 	stop("b")
 	assert.Equal(t, []string{"b", "plugin"}, order[4:], "after it has drained, so that its last calls are still told")
 	stop("b")

@@ -23,7 +23,7 @@ import (
 func callFrom(t *testing.T, p *interceptor.Plugin, workflowType, name string, f any, change ...func(*worker.Options)) *seen {
 	t.Helper()
 	var s seen
-	env := newSuite().NewTestWorkflowEnvironment()
+	env := newWorkflowEnv()
 	o := options(p, &s)
 	for _, c := range change {
 		c(&o)
@@ -231,7 +231,7 @@ func TestProbe_OnAWorkerThatShutsDownSaysNothing(t *testing.T) {
 func TestProbe_StillPanics(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
-	env := newSuite().NewTestWorkflowEnvironment()
+	env := newWorkflowEnv()
 	env.SetWorkerOptions(options(p, &seen{}))
 	env.RegisterActivityWithOptions(func(context.Context, query) (status, error) { panic("nil map") }, activity.RegisterOptions{Name: tool})
 	env.RegisterWorkflowWithOptions(callOnce, workflow.RegisterOptions{Name: probeworkflow.ProbeWorkflow})
@@ -257,7 +257,7 @@ func TestProbe_FindingsOfTheProbeWorkflow(t *testing.T) {
 			t.Parallel()
 			p := newPlugin(t, guarded(&clock{}))
 			open(p)
-			env := newSuite().NewTestWorkflowEnvironment()
+			env := newWorkflowEnv()
 			env.SetWorkerOptions(options(p, &seen{}))
 			var got query
 			env.RegisterActivityWithOptions(func(_ context.Context, q query) (status, error) {

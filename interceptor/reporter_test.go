@@ -29,6 +29,9 @@ func (c bubbleClock) Elapsed() time.Duration { return time.Since(c.begun) }
 // server stands in for Temporal: only what a reporter calls is there.
 type server struct {
 	client.Client
+	// slow is how long the way there takes.
+	slow time.Duration
+
 	mu   sync.Mutex
 	err  error
 	sent []sent
@@ -63,6 +66,7 @@ func (s *server) SignalWorkflow(ctx context.Context, id, runID, name string, arg
 }
 
 func (s *server) take(r sent) error {
+	time.Sleep(s.slow)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.at, r.failed = time.Now(), s.err != nil
@@ -236,6 +240,23 @@ func TestReporter_RepeatsATripThatDidNotArrive(t *testing.T) {
 			sequences[r.report.Sequence] = true
 		}
 		assert.Len(t, sequences, len(p.reports()), "one that got lost on the way back is not taken for the next")
+	})
+}
+
+// The report that is on its way is not the newest any more: that one follows.
+func TestReporter_TellsOfATripThatComesWhileItTells(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		p.slow = time.Second
+		fail(t, p.Plugin, 10)
+		synctest.Wait()
+		p.Apply(fleet.Table{Entries: []fleet.Entry{{Key: key, Verdict: breaker.Verdict{State: breaker.Closed, Epoch: 7}}}})
+		fail(t, p.Plugin, 10)
+		time.Sleep(5 * time.Second)
+		reports := p.reports()
+		require.Len(t, reports, 2)
+		assert.Equal(t, int64(0), reports[0].report.Epoch)
+		assert.Equal(t, int64(7), reports[1].report.Epoch)
 	})
 }
 

@@ -99,6 +99,7 @@ func bareIncident(t *testing.T) *incident {
 		heard: func(int, breaker.Verdict) {},
 	}
 	i.env.SetStartTime(start)
+	i.env.SetTestTimeout(time.Minute)
 	i.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: probeworkflow.OutageID(key), TaskQueue: "toolbreaker"})
 	return i
 }

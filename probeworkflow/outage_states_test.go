@@ -25,6 +25,8 @@ func TestOutage_RunsFromOpenToClosed(t *testing.T) {
 
 	assert.Equal(t, wholeStory, i.states())
 	assert.Equal(t, i.verdicts, i.ordered(), "published in order")
+	// Past those of any outage before, a terminated one included.
+	assert.Equal(t, start.UnixMilli(), i.verdicts[0].Epoch)
 	for n, v := range i.verdicts {
 		assert.True(t, start.Equal(v.Since), "since when it was opened, to the end")
 		assert.Equal(t, "outage/carrier-api/eu-west", v.Outage)
@@ -235,6 +237,26 @@ func TestOutage_EndsWhenCancelledInAnyState(t *testing.T) {
 			assert.Equal(t, c.last, i.states()[len(i.states())-1])
 		})
 	}
+	t.Run("probing on the ramp", func(t *testing.T) {
+		t.Parallel()
+		i := newIncident(t)
+		i.onStep(10, func(breaker.Verdict) { i.at(5500*time.Millisecond, i.env.CancelWorkflow) })
+		i.run(settings())
+		assert.True(t, temporal.IsCanceledError(i.env.GetWorkflowError()))
+		assert.Equal(t, wholeStory[:3], i.states())
+	})
+	t.Run("closing", func(t *testing.T) {
+		t.Parallel()
+		i := newIncident(t)
+		i.env.OnActivity(probeworkflow.PublishActivity, anything, anything).Return(nil).After(time.Hour)
+		i.env.SetOnTimerScheduledListener(func(_ string, d time.Duration) {
+			if d == 10*time.Second { // The wait for the board to hear.
+				i.at(5*time.Second, i.env.CancelWorkflow)
+			}
+		})
+		i.run(withoutProbe())
+		assert.True(t, temporal.IsCanceledError(i.env.GetWorkflowError()))
+	})
 }
 
 func TestStatus_FollowsTheStates(t *testing.T) {
@@ -254,7 +276,7 @@ func TestStatus_FollowsTheStates(t *testing.T) {
 			statuses["closed"] = i.status()
 		}
 	}
-	i.run(settings())
+	i.runWith(settings(), down("worker-1"), down("worker-2"))
 
 	for name, status := range statuses {
 		assert.Equal(t, name, status.Verdict.State.String())
@@ -263,13 +285,14 @@ func TestStatus_FollowsTheStates(t *testing.T) {
 	assert.Nil(t, statuses["open"].LastProbe)
 	require.NotNil(t, statuses["recovering"].LastProbe)
 	assert.Equal(t, probeworkflow.Passed, statuses["recovering"].LastProbe.Finding)
-	assert.Equal(t, "worker-1", statuses["open"].Reports[0].Worker)
+	assert.Len(t, statuses["open"].Reports, 2)
+	require.Len(t, statuses["recovering"].Reports, 1)
 	assert.Equal(t, breaker.Recovering, statuses["recovering"].Reports[0].State, "the ramp's reports alone")
 	assert.Empty(t, statuses["closed"].Reports)
 
 	for name, lines := range map[string][]string{
 		"open": {
-			"### carrier-api/eu-west is **open**", "- down since 2026-03-01 14:00:00 UTC", "- reason: 20 of 20 calls failed",
+			"### carrier-api/eu-west is **open**", "- down since 2026-03-01 14:00:00 UTC", "- reason: 40 of 40 calls failed",
 			"- next probe at 14:00:", "| worker-1 | 20 | 20 | 0 | 0 |",
 		},
 		"half-open":  {"is **half-open**", "customers' calls are refused"},

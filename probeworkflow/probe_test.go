@@ -46,6 +46,7 @@ func newProber(t *testing.T) *prober {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	p := &prober{t: t, env: suite.NewTestWorkflowEnvironment(), tool: func(int) error { return nil }}
 	p.env.SetStartTime(start)
+	p.env.SetTestTimeout(time.Minute)
 	p.env.RegisterActivityWithOptions(func(ctx context.Context, q query) (string, error) {
 		p.calls, p.infos = append(p.calls, q), append(p.infos, activity.GetInfo(ctx))
 		return "delivered", p.tool(len(p.calls))
@@ -125,6 +126,23 @@ func TestProbe_CallsTheToolAsItsCallersDo(t *testing.T) {
 	p.run(probeInput(t, 1))
 	assert.Equal(t, []query{{ID: "PROBE-1"}}, p.calls)
 	assert.Equal(t, "tools", p.infos[0].TaskQueue, "on its own task queue")
+}
+
+func TestProbe_OfAToolWithSeveralArguments(t *testing.T) {
+	t.Parallel()
+	p := newProber(t)
+	var got []any
+	p.env.RegisterActivityWithOptions(func(_ context.Context, q query, n int, raw []byte) error {
+		got = []any{q, n, raw}
+		return nil
+	}, activity.RegisterOptions{Name: "search"})
+	want := []any{query{ID: "PROBE-1"}, 17, []byte{0xff}}
+	args, err := probeworkflow.EncodeArgs(converter.GetDefaultDataConverter(), want)
+	require.NoError(t, err)
+	in := probeInput(t, 1)
+	in.Call.Activity, in.Call.Args = "search", args
+	assert.Equal(t, probeworkflow.Passed, p.run(in).Finding)
+	assert.Equal(t, want, got)
 }
 
 func TestProbe_OfAToolWithoutArguments(t *testing.T) {

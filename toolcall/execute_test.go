@@ -30,6 +30,7 @@ func newEnv(f any) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
 	env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: tool})
 	return env
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -156,14 +157,14 @@ func TestServersOfOneProcessAreSeparate(t *testing.T) {
 }
 
 func TestStopTwice(t *testing.T) {
-	s := startServer(t, devserver.Options{})
+	s := startServer(t, devserver.Options{Port: freePort(t), UIPort: freePort(t)})
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(s.Stop)
 	}
 	wg.Wait()
 
-	for _, address := range []string{s.HostPort(), s.UIURL()[len("http://"):]} {
+	for _, address := range []string{s.HostPort(), strings.TrimPrefix(s.UIURL(), "http://")} {
 		l, err := net.Listen("tcp", address)
 		require.NoError(t, err, "the port is free when Stop returns")
 		require.NoError(t, l.Close())
@@ -188,6 +189,14 @@ func occupy(t *testing.T, port int) {
 	}
 }
 
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return portOf(t, l.Addr().String())
+}
+
 func portOf(t *testing.T, hostPort string) int {
 	t.Helper()
 	_, p, err := net.SplitHostPort(hostPort)
@@ -202,7 +211,7 @@ func TestTakenPortsMoveToAnotherPair(t *testing.T) {
 		t.Run(strconv.Itoa(taken), func(t *testing.T) {
 			occupy(t, taken)
 			s := startServer(t, devserver.Options{})
-			port, uiPort := portOf(t, s.HostPort()), portOf(t, s.UIURL()[len("http://"):])
+			port, uiPort := portOf(t, s.HostPort()), portOf(t, strings.TrimPrefix(s.UIURL(), "http://"))
 			assert.NotEqual(t, 7233, port)
 			assert.Equal(t, port+1000, uiPort, "the two stay a pair")
 
@@ -214,27 +223,28 @@ func TestTakenPortsMoveToAnotherPair(t *testing.T) {
 }
 
 func TestChosenPortsAreUsed(t *testing.T) {
-	s := startServer(t, devserver.Options{Port: 7831, UIPort: 7832})
-	assert.Equal(t, "127.0.0.1:7831", s.HostPort())
-	assert.Equal(t, "http://127.0.0.1:7832", s.UIURL())
+	port, uiPort := freePort(t), freePort(t)
+	s := startServer(t, devserver.Options{Port: port, UIPort: uiPort})
+	assert.Equal(t, port, portOf(t, s.HostPort()))
+	assert.Equal(t, uiPort, portOf(t, strings.TrimPrefix(s.UIURL(), "http://")))
 }
 
 func TestChosenPortTakenIsAnError(t *testing.T) {
-	occupy(t, 7833)
-	_, err := devserver.Start(t.Context(), devserver.Options{Port: 7833})
-	assert.EqualError(t, err, "embedded Temporal server: port 7833 on 127.0.0.1 is taken: stop what listens there, or set Port to another port or to 0 to have one chosen")
-
-	_, err = devserver.Start(t.Context(), devserver.Options{UIPort: 7833})
-	assert.EqualError(t, err, "embedded Temporal server: port 7833 on 127.0.0.1 is taken: stop what listens there, or set UIPort to another port or to 0 to have one chosen")
+	port := freePort(t)
+	occupy(t, port)
+	for option, o := range map[string]devserver.Options{"Port": {Port: port}, "UIPort": {UIPort: port}} {
+		_, err := devserver.Start(t.Context(), o)
+		assert.EqualError(t, err, fmt.Sprintf("embedded Temporal server: port %d on 127.0.0.1 is taken: stop what listens there, or set %s to another port or to 0 to have one chosen", port, option))
+	}
 }
 
 func TestOptionsThatCannotBe(t *testing.T) {
 	for name, o := range map[string]devserver.Options{
-		"Port is 70000":            {Port: 70000},
-		"Port and UIPort are both": {Port: 7834, UIPort: 7834},
-		"TimerResolution is":       {TimerResolution: time.Microsecond},
-		"reserves this name":       {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"WorkflowId": enumspb.INDEXED_VALUE_TYPE_KEYWORD}},
-		"no column left":           {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"Nothing": enumspb.INDEXED_VALUE_TYPE_UNSPECIFIED}},
+		"Port is 70000": {Port: 70000},
+		"the ports for clients and for browsers are both": {Port: 7233, UIPort: 7233},
+		"TimerResolution is":                              {TimerResolution: time.Microsecond},
+		"reserves this name":                              {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"WorkflowId": enumspb.INDEXED_VALUE_TYPE_KEYWORD}},
+		"no column left":                                  {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"Nothing": enumspb.INDEXED_VALUE_TYPE_UNSPECIFIED}},
 	} {
 		_, err := devserver.Start(t.Context(), o)
 		assert.ErrorContains(t, err, name)
@@ -512,7 +522,7 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 	before, connectionsBefore := goleak.IgnoreCurrent(), openConnections()
 	// A port of its own: what other tests' servers left behind would connect
 	// to the usual one.
-	s, err := devserver.Start(t.Context(), devserver.Options{Port: 7835, UIPort: 7836})
+	s, err := devserver.Start(t.Context(), devserver.Options{Port: freePort(t), UIPort: freePort(t)})
 	require.NoError(t, err)
 	get(t, s.UIURL()+"/api/v1/namespaces")
 	http.DefaultClient.CloseIdleConnections()

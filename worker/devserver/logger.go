@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"strings"
 	"sync/atomic"
 
 	"go.temporal.io/server/common/log"
@@ -26,15 +25,12 @@ type serverLogger struct {
 type serverLogState struct {
 	fatal atomic.Pointer[fatalError]
 
-	// stopping turns warnings and errors down: services that stop one after
-	// another complain of each other.
-	stopping atomic.Bool
+	// quiet turns warnings and errors down to debug messages, until the
+	// server is ready and again when it stops: services that start or stop
+	// one after another complain of each other, and a start that fails is an
+	// error of Start.
+	quiet atomic.Bool
 }
-
-var (
-	_ log.Logger     = serverLogger{}
-	_ log.WithLogger = serverLogger{}
-)
 
 type fatalError struct {
 	message string
@@ -50,7 +46,9 @@ func (e *fatalError) Error() string {
 }
 
 func newServerLogger(to *slog.Logger) serverLogger {
-	return serverLogger{to, new(serverLogState)}
+	l := serverLogger{to, new(serverLogState)}
+	l.quiet.Store(true)
+	return l
 }
 
 func (l serverLogger) Debug(msg string, tags ...tag.Tag)  { l.write(slog.LevelDebug, msg, tags) }
@@ -75,19 +73,13 @@ func (l serverLogger) With(tags ...tag.Tag) log.Logger {
 }
 
 func (l serverLogger) write(level slog.Level, msg string, tags []tag.Tag) {
-	if l.stopping.Load() || isNoNews(msg) {
+	if l.quiet.Load() {
 		level = min(level, slog.LevelDebug)
 	}
 	ctx := context.Background()
 	if l.to.Enabled(ctx, level) { // the server's tags are costly to read
 		l.to.LogAttrs(ctx, level, msg, attrs(tags)...)
 	}
-}
-
-// isNoNews tells warnings that follow from how this package configures the
-// server.
-func isNoNews(msg string) bool {
-	return strings.HasPrefix(msg, "HTTP API port has not been set.")
 }
 
 func attrs(tags []tag.Tag) []slog.Attr {

@@ -70,7 +70,7 @@ func (o Options) validate() error {
 		}
 	}
 	if o.Port != 0 && o.Port == o.UIPort && !o.NoUI {
-		return fmt.Errorf("Port and UIPort are both %d: give two different ports", o.Port)
+		return fmt.Errorf("the ports for clients and for browsers are both %d: give two different ports", o.Port)
 	}
 	if o.TimerResolution < 0 || o.TimerResolution > 0 && o.TimerResolution < time.Millisecond {
 		return fmt.Errorf("TimerResolution is %v: give a millisecond or more, or 0 for the server's default", o.TimerResolution)

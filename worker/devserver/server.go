@@ -67,7 +67,11 @@ func (s *Server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return awaitReady(ctx, s.frontend, o)
+	if err := awaitReady(ctx, s.frontend, o); err != nil {
+		return err
+	}
+	temporal.log.quiet.Store(false)
+	return nil
 }
 
 // HostPort is the address for Temporal clients, such as "127.0.0.1:7233".

@@ -91,7 +91,7 @@ func (i *instance) start(cfg *config.Config, p ports, o Options) error {
 }
 
 func (i *instance) stop() {
-	i.log.stopping.Store(true)
+	i.log.quiet.Store(true)
 	if i.server != nil {
 		if err := i.server.Stop(); err != nil {
 			i.log.to.Warn("the embedded Temporal server did not stop cleanly", "error", err)

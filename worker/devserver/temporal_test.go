@@ -41,9 +41,9 @@ func TestServerThatCannotBeBuiltIsAnErrorOfStart(t *testing.T) {
 	p, err := choosePorts(o)
 	require.NoError(t, err)
 	cfg := staticConfig(p, db.config)
-	delete(cfg.Services, "history")
+	delete(cfg.ClusterMetadata.ClusterInformation, clusterName)
 
 	i := &instance{log: newServerLogger(o.Logger), connections: newConnections()}
-	assert.ErrorContains(t, i.start(cfg, p, o), "history")
+	assert.ErrorContains(t, i.start(cfg, p, o), "cluster metadata")
 	i.stop()
 }
