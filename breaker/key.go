@@ -21,17 +21,21 @@ func (k Key) String() string { return k.Dependency + "/" + k.Region }
 // maxNameLength keeps workflow IDs, search attributes and details short.
 const maxNameLength = 100
 
-// ValidateName tells whether s can be a dependency's or a region's name: it
-// becomes part of workflow IDs, so it is not empty, holds no slash, no control
-// character and no space, and is at most 100 bytes long.
+// ValidateName tells whether s can be a dependency's or a region's name. It
+// becomes part of workflow IDs, search attributes and JSON, so it is made of
+// ASCII letters, digits and the marks . _ - : @ and is 1 to 100 bytes long.
 func ValidateName(s string) error {
 	switch {
 	case s == "":
 		return errors.New("must not be empty")
 	case len(s) > maxNameLength:
 		return fmt.Errorf("is %d bytes long; at most %d are allowed", len(s), maxNameLength)
-	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '/' || r == 0x7f || r == '\uFFFD' }):
-		return fmt.Errorf("%q must not contain spaces, slashes or control characters", s)
+	case strings.ContainsFunc(s, func(r rune) bool { return !isNameRune(r) }):
+		return fmt.Errorf("%q must be made of letters, digits and the marks . _ - : @ alone", s)
 	}
 	return nil
+}
+
+func isNameRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-:@", r)
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
 // DefaultTaskQueue is the task queue of outage, probe and board workflows.
@@ -118,7 +119,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate names every mistake, each with its field.
+// validate names every mistake, each with its field. Defaults are set.
 func (c Config) validate() error {
 	var errs []error
 	wrong := func(field, format string, args ...any) {
@@ -167,6 +168,11 @@ func (c Config) validate() error {
 			wrong(at+".Probe", "%s already probes %s; how it ends is judged by one dependency's rules", d.Probe.activity, other)
 		default:
 			prober[d.Probe.activity] = d.Name
+			if d.Region == nil {
+				if _, err := probeworkflow.EncodeArgs(c.DataConverter, d.Probe.args(c.Region)); err != nil {
+					wrong(at+".Probe", "its arguments cannot be encoded: %v", err)
+				}
+			}
 		}
 		if err := d.Breaker.Validate(); err != nil {
 			for _, line := range unjoin(err) {

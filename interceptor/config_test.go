@@ -83,7 +83,7 @@ var mistakes = map[string]mistake{
 	},
 	"a region that is no name": {
 		func(c *interceptor.Config) { c.Region = "eu west" },
-		`Region: "eu west" must not contain spaces, slashes or control characters (or set Region on each dependency)`,
+		`Region: "eu west" must be made of letters, digits and the marks . _ - : @ alone (or set Region on each dependency)`,
 	},
 	"a region that is no name, though nobody needs it": {
 		func(c *interceptor.Config) {
@@ -92,7 +92,7 @@ var mistakes = map[string]mistake{
 				c.Dependencies[i].Region = func([]any) string { return "eu-west" }
 			}
 		},
-		`Region: "eu/west" must not contain spaces, slashes or control characters (or set Region on each dependency)`,
+		`Region: "eu/west" must be made of letters, digits and the marks . _ - : @ alone (or set Region on each dependency)`,
 	},
 	"no name": {
 		func(c *interceptor.Config) { c.Dependencies[1].Name = "" },
@@ -100,7 +100,7 @@ var mistakes = map[string]mistake{
 	},
 	"a name that is none": {
 		func(c *interceptor.Config) { c.Dependencies[0].Name = "carrier/api" },
-		`Dependencies[0] (carrier/api).Name: "carrier/api" must not contain spaces, slashes or control characters`,
+		`Dependencies[0] (carrier/api).Name: "carrier/api" must be made of letters, digits and the marks . _ - : @ alone`,
 	},
 	"a name too long": {
 		func(c *interceptor.Config) { c.Dependencies[0].Name = long(101) },
@@ -133,6 +133,12 @@ var mistakes = map[string]mistake{
 	"no probe, and nothing said": {
 		func(c *interceptor.Config) { c.Dependencies[0].Probe = interceptor.Probe{} },
 		"Dependencies[0] (carrier-api).Probe: is missing; use Synthetic with a real tool and arguments that harm nobody, or NoProbe() to do without",
+	},
+	"a probe whose arguments do not encode": {
+		func(c *interceptor.Config) {
+			c.Dependencies[0].Probe = interceptor.Synthetic("get_delivery_status", make(chan int))
+		},
+		"Dependencies[0] (carrier-api).Probe: its arguments cannot be encoded: values[0]: unable to encode: json: unsupported type: chan int",
 	},
 	"a probe without an activity": {
 		func(c *interceptor.Config) { c.Dependencies[0].Probe = interceptor.Synthetic("") },
@@ -195,7 +201,6 @@ func TestConfig_NamesEveryMistakeAtOnce(t *testing.T) {
 		"Dependencies[0] (carrier/api).Tools[1]",
 		"Dependencies[0] (carrier/api).Probe",
 		"Dependencies[0] (carrier/api).Breaker", // Latency,
-		"Dependencies[0] (carrier/api).Breaker", // ProbeInterval, which follows from it,
 		"Dependencies[0] (carrier/api).Breaker", // FailureRate,
 		"Dependencies[0] (carrier/api).Breaker", // MinSamples.
 		"Dependencies[1].Name",

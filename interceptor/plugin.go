@@ -82,11 +82,12 @@ func (d *dependency) region(args []any) string {
 // NewPlugin makes a plugin for worker.Options.Plugins. The error names every
 // mistake in config at once, each with its field.
 func NewPlugin(c client.Client, config Config) (*Plugin, error) {
+	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("toolbreaker configuration:\n%w", err)
 	}
 	p := &Plugin{
-		client: c, config: config.withDefaults(),
+		client: c, config: config,
 		tools: map[string]*tool{}, probes: map[string]*dependency{}, activities: map[string]registered{},
 		running: map[string]bool{},
 	}

@@ -150,7 +150,9 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 	_, err := p.Settings(breaker.Key{Dependency: "somebody-elses", Region: "eu-west"})
 	assert.EqualError(t, err, "no dependency somebody-elses is configured")
 
+	// Where each region has arguments of its own, only an outage asks for them.
 	c := guarded(&clock{})
+	c.Dependencies[0].Region = interceptor.RegionOf(func(q query) string { return q.Region })
 	c.Dependencies[0].Probe = interceptor.Synthetic("get_delivery_status", make(chan int))
 	_, err = newPlugin(t, c).Settings(key)
 	assert.ErrorContains(t, err, "encoding the probe's arguments of carrier-api/eu-west")

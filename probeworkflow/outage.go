@@ -19,6 +19,9 @@ const (
 	// publishDeadline bounds how long the end of an outage waits for the board to
 	// hear of it.
 	publishDeadline = 10 * time.Second
+	// maxUnasked is after how many inconclusive rounds of probes in a row the ramp
+	// finds out instead.
+	maxUnasked = 5
 	// outageHistory is the history length past which an outage continues as new
 	// even when the server does not suggest it yet.
 	outageHistory = 2000
@@ -122,6 +125,9 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	}
 	for {
 		again, err := o.incident(ctx, reason)
+		if temporal.IsCanceledError(err) {
+			o.callOff(ctx)
+		}
 		if err != nil {
 			return o.report, err
 		}
@@ -176,6 +182,7 @@ func (o *outage) suspected(ctx workflow.Context) (reason breaker.Reason, guilty 
 // incident goes from open to closed. When the dependency goes down again on the
 // very edge to closed, it gives the reason for the next incident.
 func (o *outage) incident(ctx workflow.Context, reason breaker.Reason) (*breaker.Reason, error) {
+	unasked := 0
 	for {
 		if err := o.open(ctx, reason); err != nil {
 			return nil, err
@@ -190,9 +197,14 @@ func (o *outage) incident(ctx workflow.Context, reason breaker.Reason) (*breaker
 			reason = breaker.Reason{Rule: breaker.RuleProbe}
 			continue
 		case Inconclusive:
-			// Nobody could ask, so nothing was learnt: no longer cooldown.
-			continue
+			// Nobody could ask, so nothing was learnt: no longer cooldown. A probe
+			// that never learns anything must not keep customers out for ever: then
+			// the ramp asks.
+			if unasked++; unasked < maxUnasked {
+				continue
+			}
 		}
+		unasked = 0
 		again, err := o.recovering(ctx)
 		if err != nil {
 			return nil, err
@@ -319,6 +331,16 @@ func (o *outage) rampSamples(firstEpoch int64) int {
 		n += r.Ramp
 	}
 	return n
+}
+
+// callOff tells everyone that a cancelled outage is none: its last verdict would
+// otherwise stand on the board, and be the first that a starting worker hears.
+func (o *outage) callOff(ctx workflow.Context) {
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	published := o.enter(ctx, breaker.Verdict{State: breaker.Closed}, 0)
+	// It is over either way.
+	_, _ = workflow.AwaitWithTimeout(ctx, publishDeadline, published.IsReady)
 }
 
 // closed tells everyone, and completes unless the dependency went down again in

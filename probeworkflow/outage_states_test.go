@@ -3,6 +3,7 @@ package probeworkflow_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,21 @@ func TestOutage_CoolsDownNoLongerWhenNobodyCouldProbe(t *testing.T) {
 	}
 }
 
+// A probe that never learns anything, a test account that is always told to slow
+// down, must not keep customers out for ever: the ramp asks then.
+func TestOutage_LetsTheRampAskWhenProbesNeverLearnAnything(t *testing.T) {
+	t.Parallel()
+	i := newIncident(t)
+	i.heard = i.busy
+	i.probe = func(int) probeworkflow.Finding { return probeworkflow.Inconclusive }
+	i.run(settings())
+	var story []string
+	for range 5 {
+		story = append(story, "open", "half-open")
+	}
+	assert.Equal(t, append(story, wholeStory[2:]...), i.states())
+}
+
 // Past its lease the probe workflow says nothing about the dependency.
 func TestOutage_GoesOnWhenTheProbeNeverEnds(t *testing.T) {
 	t.Parallel()
@@ -198,11 +214,13 @@ func TestOutage_SpreadsItsCooldownsByATenth(t *testing.T) {
 	i.heard = i.busy
 	i.probe = func(n int) probeworkflow.Finding {
 		if n < rounds {
-			return probeworkflow.Inconclusive
+			return probeworkflow.Refuted
 		}
 		return probeworkflow.Passed
 	}
-	i.run(settings())
+	level := settings()
+	level.Breaker.MaxCooldown = level.Breaker.Cooldown
+	i.run(level)
 	cooldowns := i.cooldowns()
 	require.Len(t, cooldowns, rounds)
 	low, high, sum := cooldowns[0], cooldowns[0], time.Duration(0)
@@ -234,7 +252,7 @@ func TestOutage_EndsWhenCancelledInAnyState(t *testing.T) {
 			i.at(c.after, i.env.CancelWorkflow)
 			i.run(settings())
 			assert.True(t, temporal.IsCanceledError(i.env.GetWorkflowError()))
-			assert.Equal(t, c.last, i.states()[len(i.states())-1])
+			assert.Equal(t, []string{c.last, "closed"}, i.states()[len(i.states())-2:], "nobody is to be refused on a dead word")
 		})
 	}
 	t.Run("probing on the ramp", func(t *testing.T) {
@@ -243,7 +261,7 @@ func TestOutage_EndsWhenCancelledInAnyState(t *testing.T) {
 		i.onStep(10, func(breaker.Verdict) { i.at(5500*time.Millisecond, i.env.CancelWorkflow) })
 		i.run(settings())
 		assert.True(t, temporal.IsCanceledError(i.env.GetWorkflowError()))
-		assert.Equal(t, wholeStory[:3], i.states())
+		assert.Equal(t, append(slices.Clone(wholeStory[:3]), "closed"), i.states())
 	})
 	t.Run("closing", func(t *testing.T) {
 		t.Parallel()
