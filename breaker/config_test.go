@@ -136,3 +136,14 @@ func TestRegistryConfigure(t *testing.T) {
 	require.Equal(t, 10, other.Config().MinSamples)
 	require.Error(t, r.Configure("search", Config{MinSamples: -1}))
 }
+
+// Workflow inputs are read by workers of every version of a rolling upgrade.
+func TestConfig_ReadsWhatANewerVersionHasStored(t *testing.T) {
+	t.Parallel()
+	stored := []byte(`{"latency":"2s","added_later":{"by":"a newer version"}}`)
+	var c Config
+	require.NoError(t, c.UnmarshalStored(stored))
+	require.Equal(t, Config{Latency: 2 * time.Second}, c)
+	require.ErrorContains(t, c.UnmarshalJSON(stored), "added_later: is not a field", "in what people write it is a mistake")
+	require.ErrorContains(t, c.UnmarshalStored([]byte(`{"latency":2}`)), "latency: 2 is not a duration")
+}

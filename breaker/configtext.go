@@ -92,7 +92,14 @@ func (c Config) MarshalJSON() ([]byte, error) {
 // are. The error names every field that is unknown or cannot be read, joined by
 // [errors.Join]; whether the values make sense is [Config.Validate]'s to say. c
 // has not changed then.
-func (c *Config) UnmarshalJSON(data []byte) error {
+func (c *Config) UnmarshalJSON(data []byte) error { return c.read(data, true) }
+
+// UnmarshalStored is UnmarshalJSON for what [Config.MarshalJSON] has written in
+// another process, maybe of a newer version: fields that it has added are passed
+// over, as they were before it.
+func (c *Config) UnmarshalStored(data []byte) error { return c.read(data, false) }
+
+func (c *Config) read(data []byte, strict bool) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return err
@@ -109,6 +116,9 @@ func (c *Config) UnmarshalJSON(data []byte) error {
 		if err := readField(text, f.value(&read)); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
 		}
+	}
+	if !strict {
+		clear(raw)
 	}
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		errs = append(errs, fmt.Errorf("%s: is not a field; there are %s", name, configFieldNames()))

@@ -31,7 +31,7 @@ func failsWith(err error) func(context.Context, query) (status, error) {
 func TestActivity_OfNoDependencyPassesUntouched(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
-	env, seen := newWorker(p, "send_mail", answers)
+	env, _ := newWorker(p, "send_mail", answers)
 	value, err := env.ExecuteActivity("send_mail", query{})
 	require.NoError(t, err)
 	var got status
@@ -39,7 +39,7 @@ func TestActivity_OfNoDependencyPassesUntouched(t *testing.T) {
 	assert.Equal(t, "lost", got.State)
 
 	failure := errors.New("no such mailbox")
-	env, seen = newWorker(p, "send_mail", failsWith(failure))
+	env, seen := newWorker(p, "send_mail", failsWith(failure))
 	_, err = env.ExecuteActivity("send_mail", query{})
 	require.Error(t, err)
 	assert.Same(t, failure, seen.err)

@@ -1,6 +1,7 @@
 package probeworkflow
 
 import (
+	"encoding/json"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -40,6 +41,23 @@ type Settings struct {
 	Breaker breaker.Config `json:"breaker"`
 	// Call is the synthetic call; nil for a dependency that says it has none.
 	Call *Call `json:"probe,omitempty"`
+}
+
+// UnmarshalJSON reads what any version has written: a fleet with old and new
+// workers at once keeps going.
+func (s *Settings) UnmarshalJSON(data []byte) error {
+	type plain Settings
+	read := struct {
+		*plain
+		Breaker json.RawMessage `json:"breaker"`
+	}{plain: (*plain)(s)}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err
+	}
+	if read.Breaker == nil {
+		return nil
+	}
+	return s.Breaker.UnmarshalStored(read.Breaker)
 }
 
 // Call is a synthetic call: an activity, its arguments, and where it runs.

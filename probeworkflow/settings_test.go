@@ -2,6 +2,7 @@ package probeworkflow_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,4 +70,16 @@ func TestEncodeArgs_SurviveTheSettingsJSON(t *testing.T) {
 			assert.Equal(t, 17, number)
 		})
 	}
+}
+
+// Of a rolling upgrade: what a newer worker has started, an older one goes on with.
+func TestSettings_AreReadAcrossVersions(t *testing.T) {
+	t.Parallel()
+	written, err := json.Marshal(settings())
+	require.NoError(t, err)
+	newer := strings.Replace(string(written), `"window"`, `"added_later":true,"window"`, 1)
+	require.NotEqual(t, string(written), newer)
+	var read probeworkflow.Settings
+	require.NoError(t, json.Unmarshal([]byte(newer), &read))
+	assert.Equal(t, settings(), read)
 }
