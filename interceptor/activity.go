@@ -43,7 +43,7 @@ func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 		return a.Next.ExecuteActivity(ctx, in)
 	}
 	b := a.plugin.breaker(tool.dependency, in.Args)
-	permit, refusal := b.Allow(breaker.Call{Attempt: int(info.Attempt), Tool: name})
+	permit, refusal := b.Allow(tool.call(info))
 	if refusal != nil {
 		return tool.refuse(toolcall.NewUnavailable(name, *refusal, a.plugin.config.Clock.Now()))
 	}
@@ -96,10 +96,21 @@ func probeError(kind, message string) error {
 
 // tool is one guarded activity type.
 type tool struct {
+	name       string
 	dependency *dependency
 	// typed: its result is a toolcall.Result, so a refusal fits in as a value. In
 	// any other struct a refusal would silently decode into an empty answer.
 	typed atomic.Bool
+}
+
+// call is what admission needs to know. Naming a tool that has no threshold of
+// its own would only cost the lookup.
+func (t *tool) call(info activity.Info) breaker.Call {
+	c := breaker.Call{Attempt: int(info.Attempt)}
+	if _, own := t.dependency.Breaker.ToolLatency[t.name]; own {
+		c.Tool = t.name
+	}
+	return c
 }
 
 // refuse ends a call that was not admitted. The error is the outermost one:

@@ -100,7 +100,7 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 		}
 		p.dependencies = append(p.dependencies, known)
 		for _, name := range d.Tools {
-			p.tools[name] = &tool{dependency: known}
+			p.tools[name] = &tool{name: name, dependency: known}
 		}
 		if !d.Probe.none {
 			p.probes[d.Probe.activity] = known
