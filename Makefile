@@ -1,4 +1,4 @@
-.PHONY: demo test bench lint
+.PHONY: demo test test-newer-sdk bench lint
 
 modules = ./... ./tests/... ./tests/bench/... ./tests/model/... ./worker/...
 
@@ -11,6 +11,13 @@ demo:
 test:
 	go test -race $(modules)
 	go test ./tests/model -rapid.checks=100000
+
+# The library with a newer SDK than the embedded server compiles with.
+newer_sdk = v1.51.0
+test-newer-sdk:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp go.mod go.sum "$$dir" && \
+	export GOWORK=off && go get -modfile="$$dir/go.mod" go.temporal.io/sdk@$(newer_sdk) && \
+	go test -modfile="$$dir/go.mod" ./...
 
 # The breaker beside its peers, as ratios.
 bench:
