@@ -24,6 +24,9 @@ type serverOptions struct {
 // start starts server and carrier. The function given stops them and closes the
 // log.
 func (o serverOptions) start(ctx context.Context) (*app.App, func(), error) {
+	if err := app.CheckSpeed(o.speed); err != nil {
+		return nil, nil, err
+	}
 	logger, closeLog, err := openLog(o.log)
 	if err != nil {
 		return nil, nil, err

@@ -38,6 +38,9 @@ func ticketCommand() *cobra.Command {
 
 // ask starts a run for each order and prints the answers as they come.
 func ask(ctx context.Context, out io.Writer, orders []string, speed float64, label bool) error {
+	if err := app.CheckSpeed(speed); err != nil {
+		return err
+	}
 	c, configured, err := devserver.FromEnvironment(client.Options{
 		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})

@@ -52,13 +52,21 @@ type App struct {
 	Carrier *carrier.Server
 }
 
+// CheckSpeed tells whether the example can run at a speed.
+func CheckSpeed(speed float64) error {
+	if !(speed >= 0.1 && speed <= 100) {
+		return fmt.Errorf("speed: %v is out of range; from 0.1 to 100", speed)
+	}
+	return nil
+}
+
 // Start starts the server and the carrier, and connects. It starts no worker.
 func Start(ctx context.Context, o Options) (*App, error) {
 	if o.Speed == 0 {
 		o.Speed = 1
 	}
-	if o.Speed < 0.1 || o.Speed > 100 {
-		return nil, fmt.Errorf("speed: %v is out of range; from 0.1 to 100", o.Speed)
+	if err := CheckSpeed(o.Speed); err != nil {
+		return nil, err
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
