@@ -200,6 +200,8 @@ func (b *Breaker) publish() *gate {
 		r := b.generation.ring(b.settings.Latency)
 		g.shift, g.cellMask = r.shift, uint8(len(r.cells)-1)
 		copy(g.cells[:], r.cells)
+		g.seed = seed(b.generation.reseeds)
+		g.spreadAt = collisionsToSpread << min(b.generation.reseeds, maxPatience)
 	}
 	b.gate.Store(g)
 	return g

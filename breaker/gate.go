@@ -26,6 +26,10 @@ type gate struct {
 	pass     pass
 	shift    uint8
 	cellMask uint8
+	// spreadAt is how many collisions send a call to the lock, to spread goroutines
+	// over the cells anew.
+	spreadAt uint32
+	seed     uint64
 	breaker  *Breaker
 	// clock is nil for the machine's, which is read without an indirect call.
 	clock      Clock
@@ -45,7 +49,7 @@ func (g *gate) cell() *cell {
 	if g.cellMask == 0 {
 		return g.cells[0]
 	}
-	return g.cells[stripe()&uintptr(g.cellMask)]
+	return g.cells[stripe(g.seed)&uintptr(g.cellMask)]
 }
 
 func (g *gate) now() time.Duration {
@@ -63,7 +67,7 @@ type refusedCount [maxCells]struct {
 }
 
 // add counts one refusal and gives how many its stripe has seen.
-func (r *refusedCount) add() int64 { return r[stripe()].n.Add(1) }
+func (r *refusedCount) add() int64 { return r[stripe(firstSeed)].n.Add(1) }
 
 func (r *refusedCount) sum() int64 {
 	var n int64

@@ -26,6 +26,8 @@ type generation struct {
 
 	window window
 	rings  []*ring
+	// reseeds is how often goroutines were spread over the cells anew.
+	reseeds uint64
 	// ended counts the samples of this generation, expired ones included.
 	ended int
 	// inFlight and hung are as of the last settling.

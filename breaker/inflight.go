@@ -27,6 +27,10 @@ const (
 	maxCells = 8
 	// collisionsToSpread is how many lost races make that happen.
 	collisionsToSpread = 16
+	// maxPatience bounds how patient a ring becomes: each time that goroutines were
+	// spread anew takes twice as many lost races, up to 2^12 times as many. Where
+	// there are more goroutines than cells, meeting is no accident.
+	maxPatience = 12
 )
 
 // A word of a ring counts one slot:
@@ -109,18 +113,28 @@ func (r *ring) spread() {
 	}
 }
 
+// firstSeed is 2^64 over the golden ratio: its multiples spread evenly.
+const firstSeed = 0x9e3779b97f4a7c15
+
+// seed gives the n-th spread. A multiple of the first would keep apart, and
+// together, much the same goroutines; its bits turned round do not.
+func seed(n uint64) uint64 { return bits.RotateLeft64(firstSeed, int(7*n)) | 1 }
+
 // stripe spreads goroutines over the cells. Goroutines live on different
 // stacks, so the address of a local variable tells them apart; a bad spread
-// costs time, never a count.
-func stripe() uintptr {
+// costs time, never a count, and another odd seed gives another spread.
+func stripe(seed uint64) uintptr {
 	var local byte
-	return uintptr(uint64(uintptr(unsafe.Pointer(&local))>>11) * 0x9e3779b97f4a7c15 >> 61)
+	return uintptr(uint64(uintptr(unsafe.Pointer(&local))>>11) * seed >> 61)
 }
 
 // begin counts a call in flight. It gives the word that counts it, nil when the
 // word is full.
-func (r *ring) begin(slot int64) *word {
-	w := &r.cells[stripe()%uintptr(len(r.cells))][place(slot)]
+//
+// The seed is the gate's: a call that comes without the lock then finds the word
+// that this one has put to use.
+func (r *ring) begin(slot int64, seed uint64) *word {
+	w := &r.cells[stripe(seed)%uintptr(len(r.cells))][place(slot)]
 	tag := tagOf(slot)
 	for {
 		old := w.Load()

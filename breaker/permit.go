@@ -72,7 +72,7 @@ func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 			if w.CompareAndSwap(old, old+inflightOne) {
 				return Permit{gate: g, word: w, begun: now, limit: limit{Duration: g.latency}}, nil
 			}
-			if g.generation.collisions.Add(1) == collisionsToSpread {
+			if g.generation.collisions.Add(1) >= g.spreadAt {
 				break
 			}
 		}
@@ -124,13 +124,17 @@ func (b *Breaker) admit(now time.Duration, call Call) Permit {
 	}
 	latency := b.settings.LatencyOf(call.Tool)
 	r := g.generation.ring(latency)
-	if n := g.generation.collisions.Load(); n >= collisionsToSpread && len(r.cells) < maxCells {
-		r.spread()
+	if g.generation.collisions.Load() >= g.spreadAt {
+		if len(r.cells) < maxCells {
+			r.spread()
+		} else {
+			g.generation.reseeds++
+		}
 		g.generation.collisions.Store(0)
 		g = b.publish()
 	}
 	g.generation.see(now)
-	w := r.begin(slotOf(now, latency))
+	w := r.begin(slotOf(now, latency), g.seed)
 	return Permit{gate: g, word: w, begun: now, limit: limit{Duration: latency}}
 }
 
