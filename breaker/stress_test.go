@@ -126,6 +126,8 @@ func TestStressEverything(t *testing.T) {
 		case 5:
 			b.HoldOff(10 * time.Millisecond)
 		}
+		// Operators act now and then: without a pause few calls would end in the
+		// state in which they began, and little be counted that has to add up.
 		time.Sleep(100 * time.Microsecond)
 	})
 	parallel(workers, func(_ int, random *rand.Rand) {

@@ -90,11 +90,6 @@ func (t *Table) prune() {
 // signal it on their transitions only; each worker process waits on it with one
 // update, all under the same update ID. It runs for ever, continuing as new.
 func Board(ctx workflow.Context, table Table) error {
-	// Started afresh, the version begins at the time of day, so that it is past
-	// every version of a board that was terminated.
-	if table.Version == 0 {
-		table.Version = workflow.Now(ctx).UnixMilli()
-	}
 	draining := false
 	if err := workflow.SetUpdateHandler(ctx, WatchUpdate, func(ctx workflow.Context, since int64) (Table, error) {
 		err := workflow.Await(ctx, func() bool { return table.Version != since || draining })
@@ -118,7 +113,9 @@ func Board(ctx workflow.Context, table Table) error {
 	}
 	receive()
 	// Each run begins by writing the memo, so that whoever starts finds the
-	// running version in it and never replays the answer to an older wait.
+	// running version in it and never replays the answer to an older wait. A
+	// version is the time of day, or one more than the last: past every version of
+	// a board that was terminated.
 	for changed := true; ; {
 		if changed {
 			table.prune()

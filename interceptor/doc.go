@@ -7,7 +7,7 @@
 //			Name:    "carrier-api",
 //			Tools:   interceptor.Tools("get_delivery_status", "get_tracking_events"),
 //			Breaker: breaker.Config{Latency: 5 * time.Second},
-//			Probe:   interceptor.Synthetic("get_delivery_status", carrier.Query{TrackingID: "PROBE-0001"}),
+//			Probe:   interceptor.Synthetic("get_delivery_status", carrier.Query{TrackingID: "PROBE-0001", Region: "eu-west"}),
 //		}},
 //	})
 //	w := worker.New(c, "tools", worker.Options{Plugins: []worker.Plugin{plugin}})

@@ -239,14 +239,18 @@ func (o *outage) halfOpen(ctx workflow.Context) (Finding, error) {
 		return Passed, nil
 	}
 	o.enter(ctx, breaker.Verdict{State: breaker.HalfOpen, Reason: o.verdict.Reason},
-		time.Duration(o.Breaker.ProbeSuccesses)*(o.Breaker.Latency+o.Breaker.ProbeInterval))
+		time.Duration(o.Breaker.ProbeSuccesses)*(o.probeTimeout()+o.Breaker.ProbeInterval))
 	return o.probe(ctx, o.Breaker.ProbeSuccesses)
 }
+
+// probeTimeout is the threshold of the tool that is called: a slow probe is a
+// failed one.
+func (o *outage) probeTimeout() time.Duration { return o.Breaker.LatencyOf(o.Call.Activity) }
 
 // probe runs the probe workflow as a child. It is over after its lease, whatever
 // happens to it.
 func (o *outage) probe(ctx workflow.Context, successes int) (Finding, error) {
-	lease := time.Duration(successes) * (2*o.Breaker.Latency + o.Breaker.ProbeInterval + o.Call.QueueTimeout + time.Second)
+	lease := time.Duration(successes) * (2*o.probeTimeout() + o.Breaker.ProbeInterval + o.Call.QueueTimeout + time.Second)
 	childCtx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:               ProbeID(o.Key),
 		WorkflowExecutionTimeout: lease,
@@ -257,7 +261,7 @@ func (o *outage) probe(ctx workflow.Context, successes int) (Finding, error) {
 	var report ProbeReport
 	err := workflow.ExecuteChildWorkflow(childCtx, ProbeWorkflow, ProbeInput{
 		Key: o.Key, Call: *o.Call, Successes: successes,
-		Timeout: o.Breaker.Latency, Interval: o.Breaker.ProbeInterval,
+		Timeout: o.probeTimeout(), Interval: o.Breaker.ProbeInterval,
 	}).Get(ctx, &report)
 	if ctx.Err() != nil {
 		return Inconclusive, ctx.Err()
@@ -412,10 +416,8 @@ func (o *outage) findSearchAttributes(ctx workflow.Context) {
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:                "does the namespace have our search attributes?",
 	})
-	if err := workflow.ExecuteActivity(ctx, SearchAttributesActivity).Get(ctx, &o.searchable); err != nil {
-		o.searchable = false
-	}
-	if o.searchable {
+	err := workflow.ExecuteActivity(ctx, SearchAttributesActivity).Get(ctx, &o.searchable)
+	if err == nil && o.searchable {
 		o.show(ctx, o.name)
 	}
 }

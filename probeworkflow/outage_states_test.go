@@ -108,6 +108,26 @@ func TestOutage_ProbesThroughAChildOnTheToolsQueue(t *testing.T) {
 	assert.Equal(t, 3*(8+2*2+1+1)*time.Second, child.WorkflowExecutionTimeout, "over after its lease, whatever happens to it")
 }
 
+// A label takes longer than a status: probed by it, a healthy dependency must have
+// the time that a customer's call has, or it never closes.
+func TestOutage_ProbesWithinTheThresholdOfTheTool(t *testing.T) {
+	t.Parallel()
+	i := newIncident(t)
+	i.heard = i.busy
+	var lease time.Duration
+	i.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
+		lease = info.WorkflowExecutionTimeout
+	})
+	s := settings()
+	s.Breaker.ToolLatency = map[string]time.Duration{s.Call.Activity: 20 * time.Second}
+	i.run(s)
+	require.Len(t, i.probed, 1)
+	assert.Equal(t, 20*time.Second, i.probed[0].Timeout)
+	assert.Equal(t, 3*(8+2*20+1+1)*time.Second, lease)
+	probing := i.of(breaker.HalfOpen)[0]
+	assert.Equal(t, 3*(20+1)*time.Second, probing.Next.Sub(i.times[1]))
+}
+
 func TestOutage_CoolsDownLongerEachTimeAProbeFails(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)

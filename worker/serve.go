@@ -90,15 +90,22 @@ func serve(ctx context.Context, o serverOptions, out io.Writer) error {
 	}
 	defer w.Stop()
 
-	address := "as the environment configures"
-	if a.Server != nil {
-		address = a.Server.HostPort()
+	// A server that the environment configures, a new terminal finds by itself.
+	environment := ""
+	if a.Server == nil {
+		fmt.Fprintln(out, "Temporal        as the environment configures")
+	} else {
+		environment = "TEMPORAL_ADDRESS=" + a.Server.HostPort() + " "
 		fmt.Fprintf(out, "Temporal UI     %s\n", a.Server.UIURL())
+		fmt.Fprintf(out, "Temporal        %s\n", a.Server.HostPort())
 	}
-	fmt.Fprintf(out, "Temporal        %s\n", address)
+	speed := ""
+	if o.speed != 1 {
+		speed = fmt.Sprintf(" --speed %g", o.speed)
+	}
 	fmt.Fprintf(out, "Carrier         %s\n\n", a.Carrier.URL())
 	fmt.Fprintln(out, "Ask the agent (another terminal):")
-	fmt.Fprintf(out, "  TEMPORAL_ADDRESS=%s go run ./worker ticket EU-1001\n\n", address)
+	fmt.Fprintf(out, "  %sgo run ./worker ticket EU-1001%s\n\n", environment, speed)
 	fmt.Fprintln(out, "Break the carrier, and repair it:")
 	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=hang'\n", a.Carrier.URL())
 	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=healthy'\n", a.Carrier.URL())

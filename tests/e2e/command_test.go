@@ -125,7 +125,7 @@ func TestCommandServesUntilItIsStopped(t *testing.T) {
 	require.NoError(t, serve.Start())
 	printed := readUntil(t, stdout, "Ctrl-C stops everything.")
 
-	ticket := newcomer(t, patience, append(words(t, printed, `go run \./worker (ticket .*)`), "--speed", "5")...)
+	ticket := newcomer(t, patience, words(t, printed, `go run \./worker (ticket .*)`)...)
 	ticket.Env = append(ticket.Env, "TEMPORAL_ADDRESS="+match(t, printed, `TEMPORAL_ADDRESS=(\S+)`))
 	answer, err := ticket.Output()
 	require.NoError(t, err)

@@ -151,8 +151,6 @@ type WorkerOptions struct {
 	OnTransition func(breaker.Transition)
 	// Interceptors are put on the worker besides.
 	Interceptors []sdkinterceptor.WorkerInterceptor
-	// Model thinks. Nil: the scripted one.
-	Model agent.Model
 }
 
 // Worker is a running worker.
@@ -186,11 +184,7 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 		options.Plugins = []worker.Plugin{plugin}
 	}
 	w.Worker = worker.New(a.Client, TaskQueue, options)
-	model := o.Model
-	if model == nil {
-		model = agent.Scripted{Think: a.Scaled(1200 * time.Millisecond)}
-	}
-	agent.Register(w, model)
+	agent.Register(w, agent.Scripted{Think: a.Scaled(1200 * time.Millisecond)})
 	// Thirty seconds to time out, as the story has it.
 	timeout := a.Scaled(30 * time.Second)
 	(&carriertools.Tools{BaseURL: a.Carrier.URL(), Timeout: timeout}).Register(w)
