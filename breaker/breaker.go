@@ -145,6 +145,9 @@ func (b *Breaker) tick() bool {
 		b.judge(now)
 		b.forget(now)
 	}
+	if b.refused.spread() {
+		b.publish()
+	}
 	b.awake = b.generation != nil || b.incident != nil
 	return b.awake
 }
@@ -195,13 +198,14 @@ func (b *Breaker) publish() *gate {
 		g.pass = passCounted
 	case b.state != Recovering && b.state != ForcedClosed && b.settings.Mode != Observe:
 		g.pass, g.refusal, g.refused = passNone, b.incident.refusal, b.refusals()
+		g.until = b.incident.until
+		g.seed, g.spreadAt = seed(g.refused.reseeds), spreadAt(g.refused.reseeds)
 	}
 	if b.generation != nil {
 		r := b.generation.ring(b.settings.Latency)
 		g.shift, g.cellMask = r.shift, uint8(len(r.cells)-1)
 		copy(g.cells[:], r.cells)
-		g.seed = seed(b.generation.reseeds)
-		g.spreadAt = collisionsToSpread << min(b.generation.reseeds, maxPatience)
+		g.seed, g.spreadAt = seed(b.generation.reseeds), spreadAt(b.generation.reseeds)
 	}
 	b.gate.Store(g)
 	return g

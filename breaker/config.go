@@ -223,14 +223,14 @@ func (c Config) CooldownFor(round int) time.Duration {
 type settings struct {
 	Config
 	sliceWidth time.Duration
-	fastSlices int64
+	fastSlices int32
 }
 
 func newSettings(c Config) *settings {
 	width := c.Window / windowSlices
 	return &settings{
 		Config: c, sliceWidth: width,
-		fastSlices: int64(math.Ceil(float64(c.FastWindow) / float64(width))),
+		fastSlices: int32(math.Ceil(float64(c.FastWindow) / float64(width))),
 	}
 }
 

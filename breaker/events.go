@@ -7,6 +7,7 @@ import (
 )
 
 // events hands transitions to a hook, in order, away from whoever caused them.
+// Without a hook nothing is kept.
 // The queue has no bound: a key takes a few transitions in a cooldown at most.
 type events struct {
 	hook   func(Transition)
@@ -18,9 +19,6 @@ type events struct {
 }
 
 func newEvents(hook func(Transition)) events {
-	if hook == nil {
-		hook = func(Transition) {}
-	}
 	return events{hook: hook, wake: make(chan struct{}, 1)}
 }
 
@@ -28,6 +26,9 @@ func newEvents(hook func(Transition)) events {
 // order.
 func (r *Registry) enqueue(t Transition) {
 	e := &r.events
+	if e.hook == nil {
+		return
+	}
 	e.mu.Lock()
 	e.queue = append(e.queue, t)
 	e.mu.Unlock()

@@ -16,24 +16,25 @@ type generation struct {
 	// can trip nothing: it lowers every rate, and completes no minimum that is
 	// waited for.
 	lockFrom atomic.Int64
-	// Every call reads lockFrom; what many calls write stands in other cache lines.
-	_ [56]byte
-	// collisions counts the races lost for a word of the ring.
-	collisions atomic.Uint32
-	latencies  histogram
 
-	// The rest is guarded by Breaker.mu.
+	// Every call reads lockFrom. The rest of its cache line is guarded by
+	// Breaker.mu, and so is what follows; what calls write without the lock stands
+	// last.
 
-	window window
-	rings  []*ring
-	// reseeds is how often goroutines were spread over the cells anew.
-	reseeds uint64
+	rings []*ring
 	// ended counts the samples of this generation, expired ones included.
 	ended int
 	// inFlight and hung are as of the last settling.
 	inFlight, hung int
 	// now is the latest time that anybody brought to the lock.
-	now time.Duration
+	now    time.Duration
+	window window
+	// reseeds is how often goroutines were spread over the cells anew.
+	reseeds uint32
+
+	// collisions counts the races lost for a word of the ring.
+	collisions atomic.Uint32
+	latencies  histogram
 }
 
 func newGeneration(now time.Duration, s *settings) *generation {

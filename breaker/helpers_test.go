@@ -31,7 +31,7 @@ type rig struct {
 func newRig(t testing.TB, c Config) *rig {
 	require.NoError(t, c.Validate())
 	clock := &testClock{}
-	r := NewRegistry(clock, nil)
+	r := NewRegistry(clock, func(Transition) {})
 	r.Random = func() float64 { return 0.5 }
 	return &rig{Breaker: r.Get(testKey, c), t: t, clock: clock, registry: r}
 }

@@ -17,10 +17,10 @@ const (
 	// The first bucket holds what is shorter, the last what is longer.
 	histogramBuckets = (histogramLast-histogramFirst)*bucketsPerDouble + 2
 
-	// A busy key records the first calls of each slot of time, then one in 32 for
-	// 32: what people look at needs no more, and the call path stays short.
+	// A busy key records the first calls of each slot of time, then one in 128
+	// for 128: what people look at needs no more, and the call path stays short.
 	recordedEach  = 256
-	recordedOneIn = 32
+	recordedOneIn = 128
 )
 
 // histogram is a rolling distribution of latencies for people to read; no rule

@@ -118,7 +118,10 @@ const firstSeed = 0x9e3779b97f4a7c15
 
 // seed gives the n-th spread. A multiple of the first would keep apart, and
 // together, much the same goroutines; its bits turned round do not.
-func seed(n uint64) uint64 { return bits.RotateLeft64(firstSeed, int(7*n)) | 1 }
+func seed(n uint32) uint64 { return bits.RotateLeft64(firstSeed, int(7*n)) | 1 }
+
+// spreadAt is how many collisions make the next spread.
+func spreadAt(n uint32) uint32 { return collisionsToSpread << min(n, maxPatience) }
 
 // stripe spreads goroutines over the cells. Goroutines live on different
 // stacks, so the address of a local variable tells them apart; a bad spread

@@ -53,7 +53,7 @@ const handedBack time.Duration = -1
 //
 // Refused calls are counted, but are neither samples nor latencies. While
 // closed, Allow costs a reading of the clock and one compare-and-swap; while
-// open or half-open, one atomic addition. It allocates nothing.
+// open or half-open, one compare-and-swap. It allocates nothing.
 func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 	g := b.gate.Load()
 	switch {
@@ -78,8 +78,8 @@ func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 		}
 		return b.allow(now, call)
 	case g.pass == passNone:
-		if g.refused.add()%refusalsToLook == 0 {
-			b.Tick()
+		if g.refused.add(g.seed)%refusalsToLook == 0 {
+			g.look()
 		}
 		return Permit{}, g.refusal
 	case g.pass == passUncounted:
@@ -103,7 +103,7 @@ func (b *Breaker) allow(now time.Duration, call Call) (Permit, *Refusal) {
 		b.state == Recovering && b.incident.ramp.admit(now, b.settings.RampStep/2):
 		return b.admit(now, call), nil
 	default:
-		b.refusals().add()
+		b.refusals().add(firstSeed)
 		if b.settings.Mode != Observe {
 			return Permit{}, b.incident.refusal
 		}

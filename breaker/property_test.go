@@ -159,7 +159,7 @@ func checkWindow(t testing.TB, next func(limit int64) int64) {
 			if one.index >= index-windowSlices {
 				total = total.Add(one.Counts)
 			}
-			if one.index >= index-s.fastSlices {
+			if one.index >= index-int64(s.fastSlices) {
 				fast = fast.Add(one.Counts)
 			}
 		}

@@ -179,7 +179,7 @@ func heapOf(make func() any) uint64 {
 }
 
 // Memory is a promise of the package: 60 MB for 100,000 idle keys, used or not,
-// and 8 KB for an active one, with every cell that contention can bring.
+// and 8 KB for an active one, with every cell that contention can bring and the counters of an outage before.
 func TestMemory(t *testing.T) {
 	const keys = 100_000
 	clock := &testClock{}
@@ -206,6 +206,11 @@ func TestMemory(t *testing.T) {
 		r := NewRegistry(clock, nil)
 		for n := range busy {
 			b := r.Get(regionKey(n), Config{})
+			for _, forced := range []State{ForcedOpen, ForcedClosed} {
+				require.NoError(t, b.Force(Force{State: forced, By: "operator", Note: "test", For: time.Second}))
+				b.call(Success)
+			}
+			require.True(t, b.Release())
 			b.call(Success)
 			b.generation.collisions.Store(collisionsToSpread)
 			clock.advance(time.Second)

@@ -145,3 +145,15 @@ func TestRegressionThresholdsThatOverflow(t *testing.T) {
 	r.clock.advance(maxDuration + maxDuration/16 + 1)
 	require.Equal(t, 1, r.Evidence().Hung)
 }
+
+// A registry that nobody listens to kept each transition for ever, for a hook
+// that would never be called.
+func TestTransitionsNobodyHearsAreNotKept(t *testing.T) {
+	r := NewRegistry(&testClock{}, nil)
+	b := r.Get(testKey, Config{})
+	for range 10 {
+		b.call(Failure)
+	}
+	require.Equal(t, Open, b.Snapshot().State)
+	require.Empty(t, r.events.queue)
+}

@@ -45,7 +45,7 @@ type Snapshot struct {
 // Latencies sum up a distribution for people. P50, P90 and P99 are within 5 %
 // of the true value from 0.13 ms to 9 minutes, over the newest half to whole
 // window; on a key busier than 256 calls in a sixteenth of the latency threshold
-// the further ones are represented by one in 32, which leaves at least some
+// the further ones are represented by one in 128, which leaves at least some
 // thousand samples. No rule depends on them.
 type Latencies struct {
 	P50 time.Duration `json:"p50_ns"`

@@ -49,10 +49,10 @@ func TestLatenciesExpire(t *testing.T) {
 	require.Equal(t, time.Second, r.Snapshot().Latency.Max)
 }
 
-// A busy key records one call in 32 for 32, and the figures stay close.
+// A busy key records one call in 128 for 128, and the figures stay close.
 func TestBusyKeysRecordSome(t *testing.T) {
 	r := newRig(t, Config{Latency: 10 * time.Second})
-	const calls = 5000
+	const calls = 50_000
 	for n := range calls {
 		p := r.allow()
 		p.begun -= time.Duration(n%1000+1) * time.Millisecond

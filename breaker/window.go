@@ -14,11 +14,11 @@ const windowSlices = 60
 // moves on to its place. Guarded by Breaker.mu.
 type window struct {
 	width time.Duration
-	// fastSlices is how many slices before the running one the fast horizon covers.
-	fastSlices int64
 	// current numbers the running slice: its beginning divided by width.
-	current     int64
-	slices      [windowSlices + 1]slice
+	current int64
+	slices  [windowSlices + 1]slice
+	// fastSlices is how many slices before the running one the fast horizon covers.
+	fastSlices  int32
 	total, fast Counts
 }
 
@@ -43,7 +43,7 @@ func (w *window) recordAt(index int64, c Counts) {
 	s.failures += uint32(c.Failures)
 	s.slow += uint32(c.Slow)
 	w.total = w.total.Add(c)
-	if index >= w.current-w.fastSlices {
+	if index >= w.current-int64(w.fastSlices) {
 		w.fast = w.fast.Add(c)
 	}
 }
@@ -59,7 +59,7 @@ func (w *window) advance(now time.Duration) {
 	}
 	for w.current < target {
 		// The order matters: with the longest fast horizon both places are one.
-		if leaving := w.current - w.fastSlices; leaving >= 0 {
+		if leaving := w.current - int64(w.fastSlices); leaving >= 0 {
 			w.fast = w.fast.Sub(w.at(leaving).counts())
 		}
 		w.current++
