@@ -45,7 +45,7 @@ func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 	b := a.plugin.breaker(tool.dependency, in.Args)
 	permit, refusal := b.Allow(tool.call(info))
 	if refusal != nil {
-		return tool.refuse(toolcall.NewUnavailable(name, *refusal, a.plugin.config.Clock.Now()))
+		return tool.refuse(toolcall.NewUnavailable(toolcall.About{Tool: name, Tools: tool.dependency.Tools}, *refusal, a.plugin.config.Clock.Now()))
 	}
 	// A panic, or a Goexit, hands the permit back as well; the SDK recovers it.
 	outcome := breaker.Failure

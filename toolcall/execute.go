@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
@@ -15,13 +16,82 @@ import (
 // Execute calls the activity named tool with the activity options of ctx and
 // waits for it. The result always holds something a model can read; the error
 // is not nil only when the run itself is over: it was cancelled.
+//
+// A model's own call, a name and JSON, is Execute[json.RawMessage] with the
+// arguments as one json.RawMessage.
 func Execute[T any](ctx workflow.Context, tool string, args ...any) (Result[T], error) {
-	return Get[T](ctx, tool, workflow.ExecuteActivity(ctx, tool, args...))
+	return Call[T]{Tool: tool, Args: args}.Execute(ctx)
+}
+
+// Call is one call of a tool, for what [Execute] has no room for.
+type Call[T any] struct {
+	// Tool is the activity type.
+	Tool string
+	Args []any
+	// Options default to the activity options of the context.
+	Options *workflow.ActivityOptions
+	// Fallback answers when the tool is refused, rate-limited or out of time.
+	Fallback Fallback[T]
+}
+
+// Execute is the function [Execute] for this call.
+func (c Call[T]) Execute(ctx workflow.Context) (Result[T], error) {
+	if c.Options != nil {
+		ctx = workflow.WithActivityOptions(ctx, *c.Options)
+	}
+	r, err := c.execute(ctx)
+	if err != nil {
+		return r, err
+	}
+	return c.Fallback.standIn(ctx, c.Tool, r)
+}
+
+func (c Call[T]) execute(ctx workflow.Context) (Result[T], error) {
+	if e := invalid(c.Tool, c.Args); e != nil {
+		return Result[T]{Error: e}, nil
+	}
+	m := memoryOf(ctx)
+	if m == nil {
+		return Get[T](ctx, c.Tool, workflow.ExecuteActivity(ctx, c.Tool, c.Args...))
+	}
+	if u, e := m.recall(ctx, c.Tool, c.Args); u != nil || e != nil {
+		return Result[T]{Unavailable: u, Error: e}, nil
+	}
+	future := workflow.ExecuteActivity(m.bounded(ctx), c.Tool, c.Args...)
+	r, err := get[T](ctx, c.Tool, future)
+	if err == nil {
+		r.Unavailable = m.learn(ctx, c.Tool, c.Args, r.Unavailable, r.Outcome() == OK)
+	}
+	return r, err
+}
+
+// ExecuteAll makes the calls of one turn side by side. Each has its own result,
+// in the order of the calls; one that is refused leaves the others alone.
+func ExecuteAll[T any](ctx workflow.Context, calls ...Call[T]) ([]Result[T], error) {
+	results, errs := make([]Result[T], len(calls)), make([]error, len(calls))
+	group := workflow.NewWaitGroup(ctx)
+	for i, call := range calls {
+		group.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer group.Done()
+			results[i], errs[i] = call.Execute(ctx)
+		})
+	}
+	group.Wait(ctx)
+	return results, errors.Join(errs...)
 }
 
 // Get is the second half of [Execute], for a workflow that starts several
 // activities before it waits for the first.
 func Get[T any](ctx workflow.Context, tool string, future workflow.Future) (Result[T], error) {
+	r, err := get[T](ctx, tool, future)
+	if m := memoryOf(ctx); m != nil && err == nil {
+		r.Unavailable = m.learn(ctx, tool, nil, r.Unavailable, r.Outcome() == OK)
+	}
+	return r, err
+}
+
+func get[T any](ctx workflow.Context, tool string, future workflow.Future) (Result[T], error) {
 	var raw converter.RawValue
 	if err := future.Get(ctx, &raw); err != nil {
 		return failed[T](ctx, tool, err)
@@ -38,6 +108,42 @@ func Get[T any](ctx workflow.Context, tool string, future workflow.Future) (Resu
 		return unreadable[T](tool), nil
 	}
 	return r, nil
+}
+
+// maxArguments bounds what a model can send: past its own limit the server fails
+// the whole run.
+const maxArguments = 1 << 20
+
+// invalid tells what is wrong with a call that a model made up.
+func invalid(tool string, args []any) *ToolError {
+	size := 0
+	for _, arg := range args {
+		raw, ok := arg.(json.RawMessage)
+		if !ok {
+			continue
+		}
+		if size += len(raw); size > maxArguments {
+			return &ToolError{Type: TypeInvalidArguments, Tool: named(tool), Message: fmt.Sprintf(
+				"%s was not called: its arguments are larger than %d bytes.", named(tool), maxArguments)}
+		}
+		if !json.Valid(raw) {
+			return &ToolError{Type: TypeInvalidArguments, Tool: named(tool), Message: fmt.Sprintf(
+				"%s was not called: its arguments are not valid JSON. Call it again with a JSON object.", named(tool))}
+		}
+	}
+	if tool == "" {
+		return &ToolError{Type: TypeUnknownTool, Message: "No tool was called: the call names none."}
+	}
+	return nil
+}
+
+// named is a tool's name in a text; a model may have made it up.
+func named(tool string) string {
+	const most = 100
+	if len(tool) > most {
+		tool = strings.ToValidUTF8(tool[:most], "") + "…"
+	}
+	return tool
 }
 
 // isToolResult tells a Result's payload from a plain value's by the member
@@ -61,28 +167,35 @@ func failed[T any](ctx workflow.Context, tool string, err error) (Result[T], err
 	var timeout *temporal.TimeoutError
 	switch {
 	case errors.As(err, &app):
-		if app.Type() == DependencyUnavailable {
+		switch app.Type() {
+		case DependencyUnavailable:
 			var u Unavailable
 			if app.HasDetails() && app.Details(&u) == nil && u.Code == CodeUnavailable {
 				return Result[T]{Unavailable: &u}, nil
 			}
+		case DependencyRateLimited, "TooManyRequests":
+			var l RateLimit
+			if !app.HasDetails() || app.Details(&l) != nil || l.Message == "" {
+				l = NewRateLimit(tool, 0, workflow.Now(ctx))
+			}
+			return Result[T]{Limit: &l}, nil
+		case "":
+			// What errors.New makes has no type.
+			return toolError[T](tool, TypeError, tool+" failed."), nil
 		}
-		// What errors.New makes has no type.
-		if app.Type() != "" {
-			return toolError[T](tool, app.Type(), fmt.Sprintf("%s failed (%s).", tool, app.Type())), nil
-		}
+		return toolError[T](tool, app.Type(), fmt.Sprintf("%s failed (%s).", tool, app.Type())), nil
 	case temporal.IsCanceledError(err):
 		// This call's own. A cancellation beneath an application error is one that
 		// the tool met elsewhere and failed on.
 		return Result[T]{}, err
 	case errors.As(err, &timeout):
-		return toolError[T](tool, "Timeout", fmt.Sprintf("%s did not answer in time.", tool)), nil
+		return toolError[T](tool, TypeTimeout, tool+" did not answer in time."), nil
 	}
-	return toolError[T](tool, "Error", fmt.Sprintf("%s failed.", tool)), nil
+	return toolError[T](tool, TypeError, tool+" failed."), nil
 }
 
 func unreadable[T any](tool string) Result[T] {
-	return toolError[T](tool, "UnreadableResult", fmt.Sprintf("%s answered with something that cannot be read.", tool))
+	return toolError[T](tool, TypeUnreadableResult, tool+" answered with something that cannot be read.")
 }
 
 func toolError[T any](tool, kind, message string) Result[T] {

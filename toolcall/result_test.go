@@ -19,7 +19,7 @@ type status struct {
 }
 
 func unavailable() *toolcall.Unavailable {
-	u := toolcall.NewUnavailable("get_delivery_status", refusal(), now)
+	u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, refusal(), now)
 	return &u
 }
 

@@ -17,20 +17,39 @@ const (
 	DependencyUnavailable = "DependencyUnavailable"
 	// CodeUnavailable is Unavailable.Code.
 	CodeUnavailable = "dependency_unavailable"
+
+	// maxMessage bounds what a model is told: a transcript is paid for by the token.
+	maxMessage = 500
+	// maxNamed bounds the names of tools and of regions in an Unavailable, so that
+	// it stays under the 2 KiB past which the server drops it from a pending
+	// activity.
+	maxNamed = 300
+)
+
+// Where a call's region comes from: Unavailable.RegionFrom.
+const (
+	RegionFromWorker = "worker"
+	RegionFromInput  = "input"
 )
 
 // Unavailable tells that a tool was not executed because its dependency is
-// down, and what to do about it. As JSON it stays well under 2 KiB, past which
-// the server would drop it from a pending activity.
+// down, and what to do about it. As JSON it stays under 2 KiB.
 type Unavailable struct {
 	// Code is always "dependency_unavailable".
 	Code       string `json:"code"`
 	Dependency string `json:"dependency"`
 	Region     string `json:"region"`
-	// Tool is the activity type that was called.
-	Tool string `json:"tool"`
-	// Message is the instruction for the model.
+	// RegionFrom is "worker" when every call of a worker goes to its region, and
+	// "input" when the call's arguments say where it goes.
+	RegionFrom string `json:"region_from"`
+	// Tool is the activity type that was called, Tools are all that need the
+	// dependency, as far as they fit.
+	Tool  string   `json:"tool"`
+	Tools []string `json:"tools,omitempty"`
+	// Message is the instruction for the model, under 500 bytes. Worded says that
+	// the dependency's own wording made it.
 	Message string `json:"message"`
+	Worded  bool   `json:"worded,omitempty"`
 	// RetryAfterSeconds and RetryAt say when it is worth trying again: at least
 	// one second from now.
 	RetryAfterSeconds int       `json:"retry_after_seconds"`
@@ -41,41 +60,141 @@ type Unavailable struct {
 	// the figures.
 	Rule   breaker.Rule `json:"rule"`
 	Reason string       `json:"reason"`
+	// Required: there is no going on without this dependency.
+	Required bool `json:"required,omitempty"`
+	// Alternatives are the dependency's other regions that are closed, as far as
+	// the worker that refused knows.
+	Alternatives []string `json:"alternatives,omitempty"`
+	// Refusals counts the refusals in a row that this run got for this dependency
+	// and region, this one included; 0 when nobody counted.
+	Refusals int `json:"refusals,omitempty"`
 	// Outage is the outage workflow's ID, empty for as long as only the worker
 	// that refused knows of it.
 	Outage string `json:"outage,omitempty"`
 }
 
-// NewUnavailable makes what a model is told of a refused call to tool, as of now.
-func NewUnavailable(tool string, r breaker.Refusal, now time.Time) Unavailable {
-	wait := max(time.Second, r.RetryAt.Sub(now))
+// About is what a refusal by itself does not say.
+type About struct {
+	// Tool is the activity type that was called, Tools are all of the dependency.
+	Tool  string
+	Tools []string
+	// RegionFrom is [RegionFromWorker] or [RegionFromInput]. Default: the worker.
+	RegionFrom   string
+	Required     bool
+	Alternatives []string
+	Refusals     int
+	// Wording replaces the message. What is empty, longer than 500 bytes, or
+	// panics, is not used. Optional.
+	Wording func(Unavailable) string
+}
+
+// NewUnavailable makes what a model is told of a refused call, as of now.
+func NewUnavailable(about About, r breaker.Refusal, now time.Time) Unavailable {
 	u := Unavailable{
-		Code:              CodeUnavailable,
-		Dependency:        r.Key.Dependency,
-		Region:            r.Key.Region,
-		Tool:              tool,
-		RetryAfterSeconds: int(math.Ceil(wait.Seconds())),
-		RetryAt:           roundUp(now.Add(wait).UTC(), time.Millisecond),
-		Since:             r.Since.UTC().Truncate(time.Millisecond),
-		Rule:              r.Reason.Rule,
-		Reason:            r.Reason.String(),
-		Outage:            r.Outage,
+		Code:         CodeUnavailable,
+		Dependency:   r.Key.Dependency,
+		Region:       r.Key.Region,
+		RegionFrom:   about.RegionFrom,
+		Tool:         about.Tool,
+		Tools:        fitting(about.Tools, maxNamed),
+		RetryAt:      r.RetryAt,
+		Since:        r.Since.UTC().Truncate(time.Millisecond),
+		Rule:         r.Reason.Rule,
+		Reason:       r.Reason.String(),
+		Required:     about.Required,
+		Alternatives: fitting(about.Alternatives, maxNamed),
+		Refusals:     about.Refusals,
+		Outage:       r.Outage,
 	}
+	if u.RegionFrom == "" {
+		u.RegionFrom = RegionFromWorker
+	}
+	u.timed(now)
 	u.Message = u.instruction()
+	if own := worded(about.Wording, u); own != "" {
+		u.Message, u.Worded = own, true
+	}
 	return u
+}
+
+// again is u for another call of the same run, which nobody executed either.
+func (u Unavailable) again(tool string, refusals int, now time.Time) Unavailable {
+	before := u.Message
+	u.Tool, u.Refusals = tool, refusals
+	u.timed(now)
+	u.Message = u.instruction()
+	if firm := u.told() + " " + before; u.Worded && len(firm) < maxMessage {
+		u.Message = firm
+	}
+	return u
+}
+
+// timed sets when it is worth trying again, seen from now.
+func (u *Unavailable) timed(now time.Time) {
+	wait := max(time.Second, u.RetryAt.Sub(now))
+	u.RetryAfterSeconds = int(math.Ceil(wait.Seconds()))
+	u.RetryAt = roundUp(now.Add(wait).UTC(), time.Millisecond)
 }
 
 func (u Unavailable) instruction() string {
 	state := "temporarily unavailable"
-	if u.Rule == breaker.RuleLatency {
+	switch u.Rule {
+	case breaker.RuleLatency:
 		state = "temporarily too slow to use"
+	case breaker.RuleForced:
+		state = "switched off by an operator"
 	}
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s (%s) is %s; %s was not executed.", u.Dependency, u.Region, state, u.Tool)
-	fmt.Fprintf(&s, " Do not call it again before %s (in %d s).", roundUp(u.RetryAt, time.Second).Format("15:04:05 UTC"), u.RetryAfterSeconds)
-	s.WriteString(" Proceed without this information if you can, or escalate with what you have.")
-	return s.String()
+	s := fmt.Sprintf("%s (%s) is %s; %s was not executed.", u.Dependency, u.Region, state, u.Tool)
+	if u.Refusals > 1 {
+		s += " " + u.told()
+	}
+	s += fmt.Sprintf(" Do not call it again before %s (in %d s).", clock(u.RetryAt), u.RetryAfterSeconds)
+	switch {
+	case u.Required:
+		s += " It is required: wait until then, or stop and escalate; do not answer without it."
+	default:
+		s += " Proceed without this information if you can, or escalate with what you have."
+	}
+	if len(u.Alternatives) > 0 {
+		if more := " Regions that work: " + strings.Join(u.Alternatives, ", ") + "."; len(s)+len(more) < maxMessage {
+			s += more
+		}
+	}
+	return s
 }
+
+// told is for a model that did not heed what it read.
+func (u Unavailable) told() string {
+	return fmt.Sprintf("This is refusal %d in this run: calling again cannot help.", u.Refusals)
+}
+
+func worded(wording func(Unavailable) string, u Unavailable) (text string) {
+	if wording == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+	if text = wording(u); len(text) >= maxMessage {
+		return ""
+	}
+	return text
+}
+
+// fitting gives the first of names that take no more than so many bytes.
+func fitting(names []string, bytes int) []string {
+	for i, name := range names {
+		if bytes -= len(name) + len(`"",`); bytes < 0 {
+			return names[:i:i]
+		}
+	}
+	return names
+}
+
+// clock is a time to retry at as a model reads it.
+func clock(t time.Time) string { return roundUp(t.UTC(), time.Second).Format("15:04:05 UTC") }
 
 // roundUp rounds a time to retry at to whole units: rounded down, whoever heeds
 // it would come too early.

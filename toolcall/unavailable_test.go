@@ -40,11 +40,11 @@ func refusal() breaker.Refusal {
 
 func TestNewUnavailable_TellsAllThatTheBreakerKnows(t *testing.T) {
 	t.Parallel()
-	u := toolcall.NewUnavailable("get_delivery_status", refusal(), now)
+	u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, refusal(), now)
 	u.Message = ""
 	assert.Equal(t, toolcall.Unavailable{
 		Code:       "dependency_unavailable",
-		Dependency: "carrier-api", Region: "eu-west", Tool: "get_delivery_status",
+		Dependency: "carrier-api", Region: "eu-west", RegionFrom: "worker", Tool: "get_delivery_status",
 		RetryAfterSeconds: 30, RetryAt: now.Add(30 * time.Second), Since: now.Add(-10 * time.Second),
 		Rule: breaker.RuleFailureRate, Reason: "12 of 20 calls failed in 10s (over 50%)",
 		Outage: "outage/carrier-api/eu-west",
@@ -56,7 +56,7 @@ func TestForModel_InstructsTheModel(t *testing.T) {
 	forModel := func(reason breaker.Reason) string {
 		r := refusal()
 		r.Reason = reason
-		u := toolcall.NewUnavailable("get_delivery_status", r, now)
+		u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, r, now)
 		return toolcall.Result[status]{Unavailable: &u}.ForModel()
 	}
 	const rest = "get_delivery_status was not executed. Do not call it again before 14:00:30 UTC (in 30 s). " +
@@ -75,7 +75,7 @@ func TestForModel_HoldsNoReasonAndNoWorkflowID(t *testing.T) {
 	for _, reason := range []breaker.Reason{failing(), slow()} {
 		r := refusal()
 		r.Reason = reason
-		u := toolcall.NewUnavailable("get_delivery_status", r, now)
+		u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, r, now)
 		assert.NotContains(t, u.Message, u.Reason)
 		assert.NotContains(t, u.Message, "calls")
 		assert.NotContains(t, u.Message, u.Outage)
@@ -96,7 +96,7 @@ func TestUnavailable_StaysSmallWithTheLongestNames(t *testing.T) {
 		Horizon: 999*time.Hour + 59*time.Minute + 59999*time.Millisecond, FailureRate: 0.123456789,
 		Latency: 999*time.Hour + 59*time.Minute + 59999*time.Millisecond, Quantile: 0.98765,
 	}
-	u := toolcall.NewUnavailable(longest, breaker.Refusal{
+	u := toolcall.NewUnavailable(toolcall.About{Tool: longest}, breaker.Refusal{
 		Key: key, State: breaker.Recovering, Reason: reason, Outage: "outage/" + key.String(),
 		Since: now.Add(time.Millisecond), RetryAt: now.Add(100 * 24 * time.Hour).Add(time.Millisecond),
 	}, now)
@@ -137,7 +137,7 @@ func TestRetryTime_IsNeverEarly(t *testing.T) {
 			t.Parallel()
 			r := refusal()
 			r.RetryAt = c.retryAt
-			u := toolcall.NewUnavailable("get_delivery_status", r, c.now)
+			u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, r, c.now)
 			assert.Equal(t, c.seconds, u.RetryAfterSeconds)
 			assert.Equal(t, time.UTC, u.RetryAt.Location())
 			assert.False(t, u.RetryAt.Before(c.now.Add(time.Second)), "RetryAt %v is less than a second away", u.RetryAt)
@@ -156,6 +156,6 @@ func TestSince_IsUTC(t *testing.T) {
 	t.Parallel()
 	r := refusal()
 	r.Since = now.In(time.FixedZone("JST", 9*60*60)).Add(123456 * time.Microsecond)
-	u := toolcall.NewUnavailable("get_delivery_status", r, now)
+	u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, r, now)
 	assert.Equal(t, now.Add(123*time.Millisecond), u.Since)
 }
