@@ -45,7 +45,7 @@ func TestClassify_ByTheDependencysAnswer(t *testing.T) {
 			"beside its own deadline":   errors.Join(err, context.DeadlineExceeded),
 			"cause of an activity fail": temporal.NewApplicationErrorWithOptions("", "Carrier", temporal.ApplicationErrorOptions{Cause: fmt.Errorf("x: %w", err)}),
 		} {
-			assert.Equal(t, want, interceptor.Classify(t.Context(), err), "%d %s", status, name)
+			assert.Equal(t, want, interceptor.Classify(t.Context(), nil, err), "%d %s", status, name)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestClassify_ByTheError(t *testing.T) {
 		"cancelled by the tool itself": {context.Canceled, breaker.Failure},
 		"a cancelled error of its own": {temporal.NewCanceledError(), breaker.Failure},
 	} {
-		assert.Equal(t, c.want, interceptor.Classify(t.Context(), c.err), name)
+		assert.Equal(t, c.want, interceptor.Classify(t.Context(), nil, c.err), name)
 	}
 }
 
@@ -107,8 +107,8 @@ func TestClassify_ByTheActivitysContext(t *testing.T) {
 			nil, c.ctx.Err(), errors.New("?"), httpError(503), httpError(404), httpError(429), temporal.NewCanceledError(),
 			temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil),
 		} {
-			assert.Equal(t, c.want, interceptor.Classify(c.ctx, err), "%s, returning %v", name, err)
+			assert.Equal(t, c.want, interceptor.Classify(c.ctx, nil, err), "%s, returning %v", name, err)
 		}
-		assert.Equal(t, breaker.Ignored, interceptor.Classify(c.ctx, activity.ErrResultPending), name)
+		assert.Equal(t, breaker.Ignored, interceptor.Classify(c.ctx, nil, activity.ErrResultPending), name)
 	}
 }

@@ -2,7 +2,6 @@ package interceptor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
+	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
 // bootstrapTimeout bounds how long a starting worker waits to hear what is open
@@ -39,7 +39,15 @@ type Plugin struct {
 	tools  map[string]*tool
 	probes map[string]*dependency
 
+	pending  pending
+	refusals tally[run]
+	// late counts the calls of executions that waited, past the attempts that count.
+	late  tally[execution]
+	twice sync.Once
+
 	mu sync.Mutex
+	// dynamic: a worker takes activities of every name.
+	dynamic bool
 	// activities are what the plugin's workers have registered, by name.
 	activities map[string]registered
 
@@ -54,19 +62,30 @@ type Plugin struct {
 type dependency struct {
 	Dependency
 	defaultRegion string
+	closed        closedRegions
 }
 
 func (d *dependency) classify(ctx context.Context, result any, err error) breaker.Outcome {
-	// An activity that ends elsewhere has no outcome yet, whoever is asked.
-	if d.Classify != nil && ctx.Err() == nil && !errors.Is(err, activity.ErrResultPending) {
-		if outcome, ok := d.Classify(result, err); ok {
+	if d.Classify != nil && ctx.Err() == nil {
+		if outcome, ok := d.askUser(result, err); ok {
 			return outcome
 		}
 	}
 	if d.Breaker.FailOnRateLimit && ctx.Err() == nil && rateLimited(err) {
 		return breaker.Failure
 	}
-	return Classify(ctx, err)
+	return Classify(ctx, result, err)
+}
+
+// askUser asks the user's classifier. One that panics says nothing, and leaves the
+// tool's result alone.
+func (d *dependency) askUser(result any, err error) (outcome breaker.Outcome, ok bool) {
+	defer func() {
+		if recover() != nil {
+			outcome, ok = breaker.Ignored, true
+		}
+	}()
+	return d.Classify(result, err)
 }
 
 // region is where a call with these arguments goes.
@@ -126,6 +145,15 @@ func (p *Plugin) Breakers() []breaker.Snapshot {
 // ConfigureWorker adds the interceptor, and learns each activity's type.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	o.WorkerOptions.Interceptors = append(o.WorkerOptions.Interceptors, &workerInterceptor{plugin: p})
+	beforeDynamic := o.WorkerRegistryOptions.OnRegisterDynamicActivity
+	o.WorkerRegistryOptions.OnRegisterDynamicActivity = func(a any, options activity.DynamicRegisterOptions) {
+		if beforeDynamic != nil {
+			beforeDynamic(a, options)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.dynamic = true
+	}
 	before := o.WorkerRegistryOptions.OnRegisterActivity
 	o.WorkerRegistryOptions.OnRegisterActivity = func(a any, options activity.RegisterOptions) {
 		if before != nil {
@@ -182,6 +210,7 @@ func (p *Plugin) startControl(ctx context.Context) error {
 	}
 	control := worker.New(p.client, p.config.TaskQueue, controlOptions())
 	probeworkflow.Register(control, p.client, p.config.TaskQueue)
+	control.RegisterActivityWithOptions(p.awaitRecovery, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
 	if err := control.Start(); err != nil {
 		return fmt.Errorf("starting the breaker's control worker: %w", err)
 	}
@@ -237,7 +266,7 @@ func (p *Plugin) release(instance string) {
 func controlOptions() worker.Options {
 	return worker.Options{
 		MaxConcurrentWorkflowTaskPollers:       2,
-		MaxConcurrentActivityTaskPollers:       1,
+		MaxConcurrentActivityTaskPollers:       2,
 		MaxConcurrentActivityExecutionSize:     20,
 		MaxConcurrentWorkflowTaskExecutionSize: 20,
 	}
@@ -282,6 +311,13 @@ func (p *Plugin) transition(t breaker.Transition) {
 	if p.config.OnTransition != nil {
 		p.config.OnTransition(t)
 	}
+}
+
+// warnTwice tells that a call has come by this plugin before.
+func (p *Plugin) warnTwice() {
+	p.twice.Do(func() {
+		p.config.Logger.Warn("The breaker's plugin was given to a worker more than once; each call is guarded once all the same.")
+	})
 }
 
 // taskQueue is where an activity type of this plugin's workers runs.
