@@ -142,6 +142,21 @@ func (p *Plugin) Breakers() []breaker.Snapshot {
 	return all
 }
 
+// Breaker gives this process's breaker of a key: to force a state, to change its
+// configuration, or to look at what it has observed. What is done to it holds for
+// this process alone. The error says that no such dependency is configured, or
+// that the region is no name.
+func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
+	d, ok := p.dependency(dependency)
+	if !ok {
+		return nil, fmt.Errorf("no dependency %q is configured", dependency)
+	}
+	if err := breaker.ValidateName(region); err != nil {
+		return nil, fmt.Errorf("region: %w", err)
+	}
+	return p.breakers.Get(breaker.Key{Dependency: dependency, Region: region}, d.Breaker), nil
+}
+
 // ConfigureWorker adds the interceptor, and learns each activity's type.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	o.WorkerOptions.Interceptors = append(o.WorkerOptions.Interceptors, &workerInterceptor{plugin: p})
