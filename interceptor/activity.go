@@ -60,6 +60,9 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 	if c.permit, refusal = b.Allow(p.admission(t, info)); refusal != nil {
 		return p.refuse(t, info, *refusal)
 	}
+	if d.WhenOpen == Wait {
+		p.executed.add(executionOf(info))
+	}
 	ctx = context.WithValue(ctx, callKey{}, c)
 	c.watch(ctx)
 	// A panic, or a Goexit, hands the permit back as well; the SDK recovers it.
@@ -101,10 +104,10 @@ func (p *Plugin) admission(t *tool, info activity.Info) breaker.Call {
 	if _, own := d.Breaker.ToolLatency[t.name]; own {
 		c.Tool = t.name
 	}
-	if d.WhenOpen == Wait && c.Attempt > d.Breaker.MaxAttemptsCounted {
-		// Waiting uses attempts up, so their number no longer says how often the
-		// tool was called.
-		c.Attempt = p.late.add(execution{info.WorkflowExecution.RunID, info.ActivityID})
+	if d.WhenOpen == Wait {
+		// Waiting uses attempts up, so their number does not say how often the tool
+		// was called.
+		c.Attempt = p.executed.count(executionOf(info)) + 1
 	}
 	return c
 }

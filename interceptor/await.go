@@ -77,7 +77,7 @@ func parkedFor(s breaker.Snapshot, c breaker.Config, place, moment float64, now 
 		return 0
 	case breaker.Recovering:
 		if 100*place < float64(s.Share) {
-			return s.Next.Add(-spread).Sub(now)
+			return s.Next.Add(spread - c.RampStep).Sub(now)
 		}
 	}
 	return min(max(s.Next.Sub(now), time.Second)+spread, lookAgain+spread)

@@ -41,9 +41,9 @@ type Plugin struct {
 
 	pending  pending
 	refusals tally[run]
-	// late counts the calls of executions that waited, past the attempts that count.
-	late  tally[execution]
-	twice sync.Once
+	// executed counts the attempts in which a tool was called that waits.
+	executed tally[execution]
+	twice    sync.Once
 
 	mu sync.Mutex
 	// dynamic: a worker takes activities of every name.

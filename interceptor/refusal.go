@@ -106,6 +106,10 @@ func runOf(info activity.Info, key breaker.Key) run { return run{info.WorkflowEx
 // execution is one activity, all attempts of it.
 type execution struct{ runID, activityID string }
 
+func executionOf(info activity.Info) execution {
+	return execution{info.WorkflowExecution.RunID, info.ActivityID}
+}
+
 // maxTallied bounds a tally; the oldest entries go first.
 const maxTallied = 10_000
 
@@ -134,6 +138,12 @@ func (t *tally[K]) add(key K) int {
 		}
 	}
 	t.counts[key]++
+	return t.counts[key]
+}
+
+func (t *tally[K]) count(key K) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return t.counts[key]
 }
 
