@@ -3,6 +3,7 @@ package interceptor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -114,7 +115,7 @@ func TestCall_ThatFellSilentHasFailed(t *testing.T) {
 		p := newPlugin(t, guarded(c))
 		var cancel context.CancelCauseFunc
 		o := options(p, &seen{})
-		o.Interceptors = append(o.Interceptors, &cancelling{cancel: &cancel})
+		o.Plugins = []worker.Plugin{unstarted{plugin: p, outermost: &cancelling{cancel: &cancel}}}
 		env := newWorkflowEnv()
 		env.SetWorkerOptions(o)
 		env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
@@ -133,4 +134,43 @@ func TestCall_ThatFellSilentHasFailed(t *testing.T) {
 		})
 		assert.Equal(t, want, counted(t, p), "silent for %v of 2s", silence)
 	}
+}
+
+// wrapping is an interceptor that adds a word to every error.
+type wrapping struct {
+	sdkinterceptor.WorkerInterceptorBase
+}
+
+func (*wrapping) InterceptActivity(_ context.Context, next sdkinterceptor.ActivityInboundInterceptor) sdkinterceptor.ActivityInboundInterceptor {
+	return &wrappingInbound{sdkinterceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type wrappingInbound struct {
+	sdkinterceptor.ActivityInboundInterceptorBase
+}
+
+func (i *wrappingInbound) ExecuteActivity(ctx context.Context, in *sdkinterceptor.ExecuteActivityInput) (any, error) {
+	result, err := i.Next.ExecuteActivity(ctx, in)
+	if err != nil {
+		err = fmt.Errorf("in production: %w", err)
+	}
+	return result, err
+}
+
+// An interceptor of the user's that wraps errors made refusals retryable, since it
+// stood before the breaker's.
+func TestRefusal_IsWrappedByNoInterceptorOfTheWorker(t *testing.T) {
+	t.Parallel()
+	p := newPlugin(t, guarded(&clock{}))
+	open(p)
+	var s seen
+	o := options(p, &s)
+	o.Interceptors = []sdkinterceptor.WorkerInterceptor{&wrapping{}}
+	env := newSuite().NewTestActivityEnvironment()
+	env.SetWorkerOptions(o)
+	env.RegisterActivityWithOptions(answers, activity.RegisterOptions{Name: tool})
+	_, err := env.ExecuteActivity(tool, query{})
+	require.Error(t, err)
+	require.IsType(t, (*temporal.ApplicationError)(nil), s.err)
+	assert.True(t, s.err.(*temporal.ApplicationError).NonRetryable())
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
@@ -158,8 +159,13 @@ func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
 }
 
 // ConfigureWorker adds the interceptor, and learns each activity's type.
+//
+// The interceptor comes before those of worker.Options, so that nothing of theirs
+// wraps a refusal: wrapped, the server would take it for retryable. Only a
+// client's own interceptors stand before it, tracing for one; those must give an
+// activity's error on as it is.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
-	o.WorkerOptions.Interceptors = append(o.WorkerOptions.Interceptors, &workerInterceptor{plugin: p})
+	o.WorkerOptions.Interceptors = append([]interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}, o.WorkerOptions.Interceptors...)
 	beforeDynamic := o.WorkerRegistryOptions.OnRegisterDynamicActivity
 	o.WorkerRegistryOptions.OnRegisterDynamicActivity = func(a any, options activity.DynamicRegisterOptions) {
 		if beforeDynamic != nil {
