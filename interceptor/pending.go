@@ -20,8 +20,6 @@ type pending struct {
 // await keeps a call until it is completed, or until its attempt's deadline if
 // nobody completes it.
 func (p *pending) await(c *call) {
-	// The SDK ends the context when the activity returns.
-	c.unwatch()
 	token, id := string(c.info.TaskToken), pendingID(c.info.WorkflowExecution.ID, c.info.ActivityID)
 	p.mu.Lock()
 	if p.calls == nil {
@@ -42,6 +40,8 @@ func (p *pending) await(c *call) {
 		}
 	}
 	c.mu.Lock()
+	// The SDK ends the context when the activity returns.
+	c.unwatch()
 	ended := c.ended
 	c.ending = ending
 	c.mu.Unlock()

@@ -41,7 +41,7 @@ func TestConfigureWorker_LeavesWhatIsThere(t *testing.T) {
 		registered = append(registered, o.Name)
 	})
 	require.Len(t, o.Interceptors, 2)
-	assert.Same(t, theirs, o.Interceptors[0], "around ours")
+	assert.Same(t, theirs, o.Interceptors[1], "within ours")
 	register(tool, LookUp)
 	assert.Equal(t, []string{tool}, registered, "another plugin learns of it as well")
 }

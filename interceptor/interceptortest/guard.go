@@ -68,10 +68,7 @@ func New(t testing.TB, config interceptor.Config) *Guard {
 // Options are for SetWorkerOptions of the environment. Add to them what the
 // workers have besides.
 func (g *Guard) Options() worker.Options {
-	return worker.Options{
-		Plugins:      []worker.Plugin{unstarted{plugin: g.plugin}},
-		Interceptors: []sdkinterceptor.WorkerInterceptor{&counter{guard: g}},
-	}
+	return worker.Options{Plugins: []worker.Plugin{unstarted{guard: g}}}
 }
 
 // Open opens a breaker, as a verdict of a fleet does, for a cooldown of 30 s.
@@ -124,16 +121,19 @@ func (g *Guard) Breaker(dependency, region string) breaker.Snapshot {
 	return b.Snapshot()
 }
 
-// unstarted is the plugin without what starting it takes: a server.
+// unstarted is the plugin without what starting it takes: a server. What it counts
+// has not come by the breaker yet.
 type unstarted struct {
 	worker.PluginBase
-	plugin *interceptor.Plugin
+	guard *Guard
 }
 
-func (u unstarted) Name() string { return u.plugin.Name() }
+func (u unstarted) Name() string { return u.guard.plugin.Name() }
 
 func (u unstarted) ConfigureWorker(ctx context.Context, o worker.PluginConfigureWorkerOptions) error {
-	return u.plugin.ConfigureWorker(ctx, o)
+	err := u.guard.plugin.ConfigureWorker(ctx, o)
+	o.WorkerOptions.Interceptors = append([]sdkinterceptor.WorkerInterceptor{&counter{guard: u.guard}}, o.WorkerOptions.Interceptors...)
+	return err
 }
 
 // counter counts the calls of guarded tools.
