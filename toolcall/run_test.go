@@ -44,11 +44,11 @@ func refuse(u *toolcall.Unavailable) handler {
 }
 
 // refuseInRegion refuses as a dependency does whose region the arguments tell.
-func refuseInRegion(_ context.Context, q query) (status, error) {
+func refuseInRegion(ctx context.Context, q query) (status, error) {
 	r := refusal()
 	r.Key.Region = q.Region
 	return status{}, refusedWith(toolcall.NewUnavailable(toolcall.About{
-		Tool: tool, Tools: []string{tool, sibling}, RegionFrom: toolcall.RegionFromInput,
+		Tool: activity.GetInfo(ctx).ActivityType.Name, Tools: []string{tool, sibling}, RegionFrom: toolcall.RegionFromInput,
 	}, r, now))
 }
 
@@ -285,6 +285,19 @@ func TestRun_RemembersAllArgumentsOfOneRegion(t *testing.T) {
 		}
 	})
 	assert.Equal(t, 3, env.started[tool])
+}
+
+// The same arguments may tell another tool another region.
+func TestRun_RemembersNoToolsArgumentsForAnother(t *testing.T) {
+	t.Parallel()
+	env := newAgentEnv(refuseInRegion)
+	first, second := query{ID: "1", Region: "eu"}, query{ID: "2", Region: "eu"}
+	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
+		call(ctx, tool, first)
+		call(ctx, sibling, second)
+		call(ctx, sibling, first)
+	})
+	assert.Equal(t, map[string]int{tool: 1, sibling: 2}, env.started)
 }
 
 // Get has no arguments to give. A region function that takes the first of them
