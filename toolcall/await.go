@@ -64,7 +64,9 @@ func AwaitRecoveryOn(ctx workflow.Context, taskQueue, dependency, region string,
 		return true, nil
 	case ctx.Err() != nil:
 		return false, err
-	case errors.As(err, &app) && app.Type() == StillUnavailable, errors.As(err, &late):
+	case errors.As(err, &app) && (app.Type() == StillUnavailable || !app.NonRetryable()), errors.As(err, &late):
+		// Where the next attempt would come too late, the server ends the activity in
+		// its last failure rather than in a timeout; nothing else ends a retryable one.
 		return false, nil
 	default:
 		return false, err

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
@@ -39,6 +41,9 @@ func (c Call[T]) Execute(ctx workflow.Context) (Result[T], error) {
 	if c.Options != nil {
 		ctx = workflow.WithActivityOptions(ctx, *c.Options)
 	}
+	if e := unknown(ctx, c.Tool); e != nil {
+		return Result[T]{Error: e}, nil
+	}
 	r, err := c.execute(ctx)
 	if err != nil {
 		return r, err
@@ -46,6 +51,8 @@ func (c Call[T]) Execute(ctx workflow.Context) (Result[T], error) {
 	return c.Fallback.standIn(ctx, c.Tool, r)
 }
 
+// execute is without what only a model can get wrong about a name, and without
+// the fallback.
 func (c Call[T]) execute(ctx workflow.Context) (Result[T], error) {
 	if e := invalid(c.Tool, c.Args); e != nil {
 		return Result[T]{Error: e}, nil
@@ -114,7 +121,7 @@ func get[T any](ctx workflow.Context, tool string, future workflow.Future) (Resu
 // the whole run.
 const maxArguments = 1 << 20
 
-// invalid tells what is wrong with a call that a model made up.
+// invalid tells what is wrong with arguments that a model made up.
 func invalid(tool string, args []any) *ToolError {
 	size := 0
 	for _, arg := range args {
@@ -122,28 +129,41 @@ func invalid(tool string, args []any) *ToolError {
 		if !ok {
 			continue
 		}
-		if size += len(raw); size > maxArguments {
-			return &ToolError{Type: TypeInvalidArguments, Tool: named(tool), Message: fmt.Sprintf(
-				"%s was not called: its arguments are larger than %d bytes.", named(tool), maxArguments)}
-		}
 		if !json.Valid(raw) {
 			return &ToolError{Type: TypeInvalidArguments, Tool: named(tool), Message: fmt.Sprintf(
 				"%s was not called: its arguments are not valid JSON. Call it again with a JSON object.", named(tool))}
 		}
-	}
-	if tool == "" {
-		return &ToolError{Type: TypeUnknownTool, Message: "No tool was called: the call names none."}
+		// As they are sent: encoding makes six bytes of each <, > and &.
+		sent, err := json.Marshal(raw)
+		if size += len(sent); err != nil || size > maxArguments {
+			return &ToolError{Type: TypeInvalidArguments, Tool: named(tool), Message: fmt.Sprintf(
+				"%s was not called: its arguments are larger than %d bytes.", named(tool), maxArguments)}
+		}
 	}
 	return nil
 }
 
-// named is a tool's name in a text; a model may have made it up.
-func named(tool string) string {
-	const most = 100
-	if len(tool) > most {
-		tool = strings.ToValidUTF8(tool[:most], "") + "…"
+// maxTool bounds an activity type, as the server does: a longer one fails the
+// whole run, as does one that is not UTF-8.
+const maxTool = 1000
+
+// unknown tells that a call names no tool, or one that a model made up.
+func unknown(ctx workflow.Context, tool string) *ToolError {
+	if tool == "" {
+		return &ToolError{Type: TypeUnknownTool, Message: "No tool was called: the call names none."}
 	}
-	return tool
+	var known []string
+	if m := memoryOf(ctx); m != nil {
+		known = m.Tools
+	}
+	if slices.Contains(known, tool) || len(known) == 0 && len(tool) <= maxTool && utf8.ValidString(tool) {
+		return nil
+	}
+	message := fmt.Sprintf("There is no tool %s.", named(tool))
+	if all := " Tools: " + strings.Join(known, ", ") + "."; len(known) > 0 && len(message)+len(all) < maxMessage {
+		message += all
+	}
+	return &ToolError{Type: TypeUnknownTool, Tool: named(tool), Message: message}
 }
 
 // isToolResult tells a Result's payload from a plain value's by the member

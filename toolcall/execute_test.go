@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -430,4 +431,131 @@ func TestExecute_ShowsTheRetriedToolsAnswer(t *testing.T) {
 	})
 	require.NoError(t, env.GetWorkflowError())
 	assert.Equal(t, toolcall.Value(inTransit), result)
+}
+
+// One that is refused leaves its siblings alone: an errgroup would have
+// cancelled them.
+func TestExecuteAll_GivesEachCallItsOwnResult(t *testing.T) {
+	t.Parallel()
+	env := newAgentEnv(func(ctx context.Context, q query) (status, error) {
+		switch q.ID {
+		case "refused":
+			return refuse(shared())(ctx, q)
+		case "slow":
+			time.Sleep(50 * time.Millisecond)
+		case "failed":
+			return status{}, notFound
+		}
+		return status{TrackingID: q.ID}, nil
+	})
+	var calls []toolcall.Call[status]
+	for _, id := range []string{"slow", "refused", "failed", "quick"} {
+		calls = append(calls, toolcall.Call[status]{Tool: tool, Args: []any{query{ID: id}}})
+	}
+	calls = append(calls, toolcall.Call[status]{}, toolcall.Call[status]{
+		Tool: tool, Args: []any{query{ID: "refused"}}, Fallback: toolcall.Cached(delivered, now),
+	})
+	var results []toolcall.Result[status]
+	env.ExecuteWorkflow(func(ctx workflow.Context) (err error) {
+		results, err = toolcall.ExecuteAll(once(ctx), calls...)
+		return err
+	})
+	require.NoError(t, env.GetWorkflowError())
+	require.Len(t, results, len(calls))
+	assert.Equal(t, toolcall.Value(status{TrackingID: "slow"}), results[0])
+	assert.Equal(t, shared(), results[1].Unavailable)
+	assert.Equal(t, "get_delivery_status failed (NotFound).", results[2].ForModel())
+	assert.Equal(t, toolcall.Value(status{TrackingID: "quick"}), results[3])
+	assert.Equal(t, "No tool was called: the call names none.", results[4].ForModel())
+	assert.Equal(t, toolcall.Degraded, results[5].Outcome())
+}
+
+func TestExecuteAll_OfNoCallsGivesNoResults(t *testing.T) {
+	t.Parallel()
+	env := newAgentEnv(answer)
+	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
+		results, err := toolcall.ExecuteAll[status](ctx)
+		assert.NoError(t, err)
+		assert.Empty(t, results)
+	})
+}
+
+func TestExecuteAll_GivesEachCallItsOwnOptions(t *testing.T) {
+	t.Parallel()
+	env := newAgentEnv(answer)
+	scheduled := scheduledWith(env)
+	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
+		_, err := toolcall.ExecuteAll(ctx,
+			toolcall.Call[status]{Tool: tool, Args: []any{query{}}, Options: &workflow.ActivityOptions{StartToCloseTimeout: time.Hour, TaskQueue: "us-east"}},
+			toolcall.Call[status]{Tool: tool, Args: []any{query{}}},
+		)
+		assert.NoError(t, err)
+	})
+	require.Len(t, *scheduled, 2)
+	assert.Equal(t, time.Hour, (*scheduled)[0].StartToCloseTimeout)
+	assert.Equal(t, "us-east", (*scheduled)[0].TaskQueue)
+	assert.Equal(t, 5*time.Second, (*scheduled)[1].StartToCloseTimeout)
+	assert.NotEqual(t, "us-east", (*scheduled)[1].TaskQueue)
+}
+
+// Both errors say so, and the run still ends as cancelled rather than as failed.
+func TestExecuteAll_OfACancelledRunIsACancellation(t *testing.T) {
+	t.Parallel()
+	env := newAgentEnv(answer)
+	env.OnActivity(tool, mock.Anything, mock.Anything).Return(inTransit, nil).After(time.Hour)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		c := toolcall.Call[status]{Tool: tool, Args: []any{query{}}}
+		_, err := toolcall.ExecuteAll(once(ctx), c, c)
+		return err
+	})
+	assert.True(t, temporal.IsCanceledError(env.GetWorkflowError()))
+}
+
+// Arguments come from a model. Past the server's limit they fail the whole run,
+// and what is no JSON fails in each attempt of the activity.
+func TestExecute_SendsNoArgumentsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	const noJSON = "get_delivery_status was not called: its arguments are not valid JSON. Call it again with a JSON object."
+	const tooLarge = "get_delivery_status was not called: its arguments are larger than 1048576 bytes."
+	text := func(size int, of string) json.RawMessage {
+		return json.RawMessage(`"` + strings.Repeat(of, size) + `"`)
+	}
+	for name, c := range map[string]struct {
+		args []any
+		want string
+	}{
+		"cut off":             {[]any{json.RawMessage(`{"id":"PKG-`)}, noJSON},
+		"prose":               {[]any{json.RawMessage(`the parcel PKG-1`)}, noJSON},
+		"two objects":         {[]any{json.RawMessage(`{}{}`)}, noJSON},
+		"nothing":             {[]any{json.RawMessage(nil)}, noJSON},
+		"empty":               {[]any{json.RawMessage{}}, noJSON},
+		"white space":         {[]any{json.RawMessage(" \n")}, noJSON},
+		"the second one":      {[]any{json.RawMessage(`{}`), json.RawMessage(`{`)}, noJSON},
+		"larger than a MiB":   {[]any{text(1<<20, "x")}, tooLarge},
+		"larger together":     {[]any{text(1<<19, "x"), text(1<<19, "x")}, tooLarge},
+		"larger when encoded": {[]any{text(1<<18, "<")}, tooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := newAgentEnv(answer)
+			env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
+				assert.Equal(t, toolcall.Result[status]{Error: &toolcall.ToolError{
+					Type: toolcall.TypeInvalidArguments, Tool: tool, Message: c.want,
+				}}, call(ctx, tool, c.args...))
+			})
+			assert.Empty(t, env.started)
+		})
+	}
+}
+
+func TestExecute_SendsArgumentsUpToAMiB(t *testing.T) {
+	t.Parallel()
+	env := newEnv(func(_ context.Context, text string) (int, error) { return len(text), nil })
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r, err := toolcall.Execute[int](once(ctx), tool, json.RawMessage(`"`+strings.Repeat("x", 1<<20-2)+`"`))
+		assert.Equal(t, toolcall.Value(1<<20-2), r)
+		return err
+	})
+	require.NoError(t, env.GetWorkflowError())
 }

@@ -15,11 +15,12 @@ type Fallback[T any] struct {
 	answer func(ctx workflow.Context) (value T, ok bool, err error)
 }
 
-// Instead is another tool, called with these arguments as [Execute] calls it: it
-// has a breaker of its own.
+// Instead is another tool, called with these arguments and the call's own
+// activity options: it has a breaker of its own. A model need not know it; see
+// [Run.Tools].
 func Instead[T any](tool string, args ...any) Fallback[T] {
 	return Fallback[T]{from: tool, answer: func(ctx workflow.Context) (T, bool, error) {
-		r, err := Execute[T](ctx, tool, args...)
+		r, err := Call[T]{Tool: tool, Args: args}.execute(ctx)
 		return r.Value, r.Answered(), err
 	}}
 }

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -87,18 +88,22 @@ func (r Result[T]) Outcome() Outcome {
 // Answered tells whether Value counts.
 func (r Result[T]) Answered() bool { return r.Outcome() == OK || r.Outcome() == Degraded }
 
-const unshowable = "The tool answered, but its answer cannot be shown. Proceed without it if you can, or escalate with what you have."
+const (
+	unshowable = "The tool answered, but its answer cannot be shown. Proceed without it if you can, or escalate with what you have."
+	// unsaid is for what an activity made without a message.
+	unsaid = "The tool gave no answer. Proceed without it if you can, or escalate with what you have."
+)
 
 // ForModel is the text for the transcript: the value as JSON, or what to do
 // without it. It is never empty.
 func (r Result[T]) ForModel() string {
 	switch r.Outcome() {
 	case Refused:
-		return r.Unavailable.Message
+		return cmp.Or(r.Unavailable.Message, unsaid)
 	case RateLimited:
-		return r.Limit.Message
+		return cmp.Or(r.Limit.Message, unsaid)
 	case Failed:
-		return r.Error.Message
+		return cmp.Or(r.Error.Message, unsaid)
 	}
 	text, err := json.Marshal(r.Value)
 	if err != nil || len(text) == 0 {

@@ -2,9 +2,7 @@ package toolcall
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -17,7 +15,8 @@ import (
 type Run struct {
 	// Tools are those that a model may call. A call of any other tool ends in an
 	// error of type [TypeUnknownTool], with nothing scheduled: an activity that no
-	// worker knows would be retried for ever. Empty: every name is taken as it is.
+	// worker knows would be retried for ever. A fallback's tool need not be among
+	// them. Empty: every name that an activity type can have is taken as it is.
 	Tools []string
 	// Deadline is how long, from [WithRun] on, the run's tool calls may take
 	// together. A call is cut off at it, and after it ends in [TypeNoTimeLeft]. 0: no
@@ -103,23 +102,19 @@ func (m *memory) covers(r *remembered, queue, tool string, args []any) bool {
 		return false
 	case r.RegionFrom != RegionFromInput:
 		return true
+	case len(args) == 0:
+		// Nothing tells the region; Get knows no arguments.
+		return false
 	case m.Region != nil:
 		return m.Region(args) == r.Region
 	default:
-		return tool == r.Tool && encoded(args) != "" && slices.Contains(r.args, encoded(args))
+		return tool == r.Tool && slices.Contains(r.args, encoded(args))
 	}
 }
 
 // recall answers a call from memory: with what is known to be unavailable, or
-// with why it makes no sense at all. Both nil: it is to be made.
+// with why it comes too late. Both nil: it is to be made.
 func (m *memory) recall(ctx workflow.Context, tool string, args []any) (*Unavailable, *ToolError) {
-	if len(m.Tools) > 0 && !slices.Contains(m.Tools, tool) {
-		message := fmt.Sprintf("There is no tool %s.", named(tool))
-		if all := " Tools: " + strings.Join(m.Tools, ", ") + "."; len(message)+len(all) < maxMessage {
-			message += all
-		}
-		return nil, &ToolError{Type: TypeUnknownTool, Tool: named(tool), Message: message}
-	}
 	queue := workflow.GetActivityOptions(ctx).TaskQueue
 	for i := range m.refusals {
 		if r := &m.refusals[i]; r.holds(ctx) && m.covers(r, queue, tool, args) {

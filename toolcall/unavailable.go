@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -20,10 +21,14 @@ const (
 
 	// maxMessage bounds what a model is told: a transcript is paid for by the token.
 	maxMessage = 500
-	// maxNamed bounds the names of tools and of regions in an Unavailable, so that
-	// it stays under the 2 KiB past which the server drops it from a pending
-	// activity.
-	maxNamed = 300
+	// maxJSON is where the server drops an Unavailable from a pending activity.
+	maxJSON = 2 << 10
+	// maxNamed bounds the names of tools and of regions in an Unavailable,
+	// maxReason its reason: an operator's note may be of any length.
+	maxNamed  = 300
+	maxReason = 150
+	// maxKeyName bounds the dependency's and the region's name in a message.
+	maxKeyName = 60
 )
 
 // Where a call's region comes from: Unavailable.RegionFrom.
@@ -100,7 +105,7 @@ func NewUnavailable(about About, r breaker.Refusal, now time.Time) Unavailable {
 		RetryAt:      r.RetryAt,
 		Since:        r.Since.UTC().Truncate(time.Millisecond),
 		Rule:         r.Reason.Rule,
-		Reason:       r.Reason.String(),
+		Reason:       shortened(r.Reason.String(), maxReason),
 		Required:     about.Required,
 		Alternatives: fitting(about.Alternatives, maxNamed),
 		Refusals:     about.Refusals,
@@ -114,17 +119,35 @@ func NewUnavailable(about About, r breaker.Refusal, now time.Time) Unavailable {
 	if own := worded(about.Wording, u); own != "" {
 		u.Message, u.Worded = own, true
 	}
+	u.fit()
 	return u
+}
+
+// fit drops names, the longer list's first, until u as JSON is under maxJSON.
+func (u *Unavailable) fit() {
+	for len(u.Tools)+len(u.Alternatives) > 0 {
+		if text, err := json.Marshal(u); err != nil || len(text) < maxJSON {
+			return
+		}
+		if t, a := len(u.Tools), len(u.Alternatives); t > a {
+			u.Tools = u.Tools[:t-1]
+		} else {
+			u.Alternatives = u.Alternatives[:a-1]
+		}
+	}
 }
 
 // again is u for another call of the same run, which nobody executed either.
 func (u Unavailable) again(tool string, refusals int, now time.Time) Unavailable {
-	before := u.Message
+	own := u.Message
 	u.Tool, u.Refusals = tool, refusals
 	u.timed(now)
 	u.Message = u.instruction()
-	if firm := u.told() + " " + before; u.Worded && len(firm) < maxMessage {
-		u.Message = firm
+	if refusals > 1 {
+		own = u.told() + " " + own
+	}
+	if u.Worded = u.Worded && len(own) < maxMessage; u.Worded {
+		u.Message = own
 	}
 	return u
 }
@@ -144,7 +167,8 @@ func (u Unavailable) instruction() string {
 	case breaker.RuleForced:
 		state = "switched off by an operator"
 	}
-	s := fmt.Sprintf("%s (%s) is %s; %s was not executed.", u.Dependency, u.Region, state, u.Tool)
+	s := fmt.Sprintf("%s (%s) is %s; %s was not executed.",
+		shortened(u.Dependency, maxKeyName), shortened(u.Region, maxKeyName), state, named(u.Tool))
 	if u.Refusals > 1 {
 		s += " " + u.told()
 	}
@@ -191,6 +215,17 @@ func fitting(names []string, bytes int) []string {
 		}
 	}
 	return names
+}
+
+// named is a tool's name in a text; a model may have made it up.
+func named(tool string) string { return shortened(tool, 100) }
+
+// shortened gives the beginning of a text that is longer than so many bytes.
+func shortened(text string, bytes int) string {
+	if len(text) > bytes {
+		text = text[:bytes] + "…"
+	}
+	return strings.ToValidUTF8(text, "")
 }
 
 // clock is a time to retry at as a model reads it.

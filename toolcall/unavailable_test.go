@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,14 +97,124 @@ func TestUnavailable_StaysSmallWithTheLongestNames(t *testing.T) {
 		Horizon: 999*time.Hour + 59*time.Minute + 59999*time.Millisecond, FailureRate: 0.123456789,
 		Latency: 999*time.Hour + 59*time.Minute + 59999*time.Millisecond, Quantile: 0.98765,
 	}
-	u := toolcall.NewUnavailable(toolcall.About{Tool: longest}, breaker.Refusal{
-		Key: key, State: breaker.Recovering, Reason: reason, Outage: "outage/" + key.String(),
-		Since: now.Add(time.Millisecond), RetryAt: now.Add(100 * 24 * time.Hour).Add(time.Millisecond),
-	}, now)
-	details, err := json.Marshal(u)
-	require.NoError(t, err)
-	assert.Less(t, len(details), 2<<10)
-	assert.Less(t, len(u.Message), 500)
+	operator := breaker.Reason{Rule: breaker.RuleForced, By: longest, Note: strings.Repeat(`"why"`+"\n", 1000)}
+	many := slices.Repeat([]string{"n", longest[:10], longest[:50]}, 100)
+	for name, about := range map[string]toolcall.About{
+		"one tool":          {Tool: longest},
+		"tools":             {Tool: longest, Tools: many},
+		"tools and regions": {Tool: longest, Tools: many, Alternatives: many},
+		"required":          {Tool: longest, Tools: many, Alternatives: many, Required: true},
+		"refused often":     {Tool: longest, Tools: many, Alternatives: many, Required: true, Refusals: most},
+		"few long names":    {Tool: longest, Tools: []string{longest, longest, longest}, Alternatives: []string{longest, longest, longest}, Refusals: most},
+		"worded": {Tool: longest, Tools: many, Alternatives: many, Refusals: most, Wording: func(toolcall.Unavailable) string {
+			return strings.Repeat("\"\n", 249)
+		}},
+	} {
+		for _, reason := range []breaker.Reason{reason, operator} {
+			t.Run(name+" "+string(reason.Rule), func(t *testing.T) {
+				t.Parallel()
+				u := toolcall.NewUnavailable(about, breaker.Refusal{
+					Key: key, State: breaker.Recovering, Reason: reason, Outage: "outage/" + key.String(),
+					Since: now.Add(time.Millisecond), RetryAt: now.Add(100 * 24 * time.Hour).Add(time.Millisecond),
+				}, now)
+				details, err := json.Marshal(u)
+				require.NoError(t, err)
+				assert.Less(t, len(details), 2<<10)
+				assert.Less(t, len(u.Message), 500)
+				assert.Equal(t, about.Wording != nil, u.Worded)
+				assert.Contains(t, u.Message+u.Tool, longest, "what was called is told in full")
+			})
+		}
+	}
+}
+
+func TestUnavailable_KeepsWhatFits(t *testing.T) {
+	t.Parallel()
+	tools, regions := []string{tool, "get_label"}, []string{"us-east", "ap-south"}
+	u := toolcall.NewUnavailable(toolcall.About{
+		Tool: tool, Tools: tools, Alternatives: regions, RegionFrom: toolcall.RegionFromInput, Required: true, Refusals: 2,
+	}, refusal(), now)
+	assert.Equal(t, tools, u.Tools)
+	assert.Equal(t, regions, u.Alternatives)
+	assert.Equal(t, toolcall.RegionFromInput, u.RegionFrom)
+	assert.True(t, u.Required)
+	assert.Equal(t, 2, u.Refusals)
+}
+
+func TestForModel_SaysWhatElseTheRefusalKnows(t *testing.T) {
+	t.Parallel()
+	forced := refusal()
+	forced.Reason = breaker.Reason{Rule: breaker.RuleForced, By: "kim", Note: "maintenance"}
+	const before = "carrier-api (eu-west) is temporarily unavailable; get_delivery_status was not executed."
+	const when = " Do not call it again before 14:00:30 UTC (in 30 s)."
+	const without = " Proceed without this information if you can, or escalate with what you have."
+	for name, c := range map[string]struct {
+		about   toolcall.About
+		refusal breaker.Refusal
+		want    string
+	}{
+		"required": {
+			toolcall.About{Tool: tool, Required: true}, refusal(),
+			before + when + " It is required: wait until then, or stop and escalate; do not answer without it.",
+		},
+		"regions that work": {
+			toolcall.About{Tool: tool, Alternatives: []string{"us-east", "ap-south"}}, refusal(),
+			before + when + without + " Regions that work: us-east, ap-south.",
+		},
+		"not the first refusal": {
+			toolcall.About{Tool: tool, Refusals: 2}, refusal(),
+			before + " This is refusal 2 in this run: calling again cannot help." + when + without,
+		},
+		"the first refusal": {toolcall.About{Tool: tool, Refusals: 1}, refusal(), before + when + without},
+		// Who did it and why is for people.
+		"an operator": {
+			toolcall.About{Tool: tool}, forced,
+			"carrier-api (eu-west) is switched off by an operator; get_delivery_status was not executed." + when + without,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.want, toolcall.NewUnavailable(c.about, c.refusal, now).Message)
+		})
+	}
+}
+
+// Half a list would be taken for all of it.
+func TestForModel_NamesTheRegionsThatWorkOnlyWhereTheyFit(t *testing.T) {
+	t.Parallel()
+	regions := []string{strings.Repeat("r", 100), strings.Repeat("s", 100), "us-east"}
+	u := toolcall.NewUnavailable(toolcall.About{Tool: strings.Repeat("n", 100), Alternatives: regions}, refusal(), now)
+	assert.Equal(t, regions, u.Alternatives)
+	assert.NotContains(t, u.Message, "Regions that work")
+}
+
+func TestWording_IsTheDependencysOwn(t *testing.T) {
+	t.Parallel()
+	var told toolcall.Unavailable
+	u := toolcall.NewUnavailable(toolcall.About{Tool: tool, Required: true, Wording: func(u toolcall.Unavailable) string {
+		told = u
+		return "Ask the customer to call " + u.Dependency + "."
+	}}, refusal(), now)
+	assert.Equal(t, "Ask the customer to call carrier-api.", u.Message)
+	assert.True(t, u.Worded)
+	told.Message, told.Worded = u.Message, true
+	assert.Equal(t, told, u, "it is told all there is")
+}
+
+func TestWording_ThatIsOfNoUseIsNotUsed(t *testing.T) {
+	t.Parallel()
+	byDefault := toolcall.NewUnavailable(toolcall.About{Tool: tool}, refusal(), now)
+	for name, wording := range map[string]func(toolcall.Unavailable) string{
+		"none":     nil,
+		"empty":    func(toolcall.Unavailable) string { return "" },
+		"too long": func(toolcall.Unavailable) string { return strings.Repeat("x", 500) },
+		"panics":   func(toolcall.Unavailable) string { panic("hunter2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, byDefault, toolcall.NewUnavailable(toolcall.About{Tool: tool, Wording: wording}, refusal(), now))
+		})
+	}
 }
 
 var clockTime = regexp.MustCompile(`before (\d\d:\d\d:\d\d) UTC \(in (\d+) s\)`)
