@@ -124,7 +124,7 @@ func (m OpenAI) turn(c Conversation, said openai.ChatCompletionMessage) (Turn, e
 	end := ""
 	for _, call := range said.ToolCalls {
 		if name := call.Function.Name; name != finish {
-			t.Calls = append(t.Calls, Call{Tool: shortened(name, maxToolName), Args: arguments(name, call.Function.Arguments)})
+			t.Calls = append(t.Calls, Call{Tool: name, Args: arguments(name, call.Function.Arguments)})
 			continue
 		}
 		end = call.Function.Arguments
@@ -150,9 +150,6 @@ func (m OpenAI) turn(c Conversation, said openai.ChatCompletionMessage) (Turn, e
 	return t, nil
 }
 
-// maxToolName bounds what the transcript holds of a name that no tool has.
-const maxToolName = 64
-
 // arguments are what the model wrote, or nothing where the tool could not read
 // it.
 func arguments(tool, written string) json.RawMessage {
@@ -160,10 +157,10 @@ func arguments(tool, written string) json.RawMessage {
 	if m, known := manuals[tool]; known {
 		takes = m.takes
 	}
-	if len(written) > maxText || !takes(json.RawMessage(written)) {
-		return nil
+	if args := json.RawMessage(written); takes(args) {
+		return args
 	}
-	return json.RawMessage(written)
+	return nil
 }
 
 // maxAnswer bounds an answer of the API, which the SDK reads as a whole, so that

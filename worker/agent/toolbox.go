@@ -11,9 +11,12 @@ import (
 const (
 	// maxCalls bounds the calls of one turn; what a model wants beyond is dropped.
 	maxCalls = 8
-	// maxText bounds what the transcript holds of one call: every turn sends all of
-	// it to the model again, and Temporal refuses an activity's input of 2 MiB.
+	// maxText bounds what the transcript holds of one call's arguments, and of its
+	// answer: every turn sends all of it to the model again, and Temporal refuses an
+	// activity's input of 2 MiB.
 	maxText = 4 << 10
+	// maxToolName is the longest name that the API of a model knows.
+	maxToolName = 64
 )
 
 // toolbox calls tools. It holds what they answered in this run, to stand in for
@@ -24,7 +27,7 @@ type toolbox map[string]toolcall.Fallback[json.RawMessage]
 // of each. Only a call that is the same as one before it waits for that one: is
 // it refused, the run knows the answer to both.
 func (known toolbox) call(ctx workflow.Context, wanted []Call) ([]Message, error) {
-	wanted = wanted[:min(len(wanted), maxCalls)]
+	wanted = fitting(wanted)
 	messages := make([]Message, len(wanted))
 	first, again := distinct(wanted)
 	for _, wave := range [][]int{first, again} {
@@ -46,6 +49,18 @@ func (known toolbox) call(ctx workflow.Context, wanted []Call) ([]Message, error
 		}
 	}
 	return messages, nil
+}
+
+// fitting is what a model wants as far as a transcript can hold it. Arguments
+// that it cannot hold are dropped, and the call answered as one without any.
+func fitting(wanted []Call) []Call {
+	wanted = wanted[:min(len(wanted), maxCalls)]
+	for i, w := range wanted {
+		if wanted[i].Tool = shortened(w.Tool, maxToolName); len(w.Args) > maxText {
+			wanted[i].Args = nil
+		}
+	}
+	return wanted
 }
 
 // distinct gives the places of calls that are like none before them, and of the
