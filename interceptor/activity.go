@@ -2,7 +2,6 @@ package interceptor
 
 import (
 	"context"
-	"encoding/json"
 	"sync/atomic"
 
 	"go.temporal.io/sdk/activity"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
-	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
 // workerInterceptor makes one chain for each activity task; all state lives in
@@ -30,6 +28,10 @@ type activityInterceptor struct {
 	plugin *Plugin
 }
 
+func (a *activityInterceptor) Init(outbound interceptor.ActivityOutboundInterceptor) error {
+	return a.Next.Init(&heartbeats{interceptor.ActivityOutboundInterceptorBase{Next: outbound}})
+}
+
 func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	name := info.ActivityType.Name
@@ -42,23 +44,72 @@ func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 	if !ok {
 		return a.Next.ExecuteActivity(ctx, in)
 	}
-	b := a.plugin.breaker(tool.dependency, in.Args)
-	permit, refusal := b.Allow(tool.call(info))
-	if refusal != nil {
-		return tool.refuse(toolcall.NewUnavailable(toolcall.About{Tool: name, Tools: tool.dependency.Tools}, *refusal, a.plugin.config.Clock.Now()))
+	if callOf(ctx) != nil {
+		a.plugin.warnTwice()
+		return a.Next.ExecuteActivity(ctx, in)
 	}
+	return a.plugin.execute(ctx, tool, info, in, a.Next)
+}
+
+// execute asks the breaker, and tells it how the call ended.
+func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *interceptor.ExecuteActivityInput, next interceptor.ActivityInboundInterceptor) (any, error) {
+	d := t.dependency
+	b := p.breaker(d, in.Args)
+	c := &call{dependency: d, info: info, clock: p.config.Clock}
+	var refusal *breaker.Refusal
+	if c.permit, refusal = b.Allow(p.admission(t, info)); refusal != nil {
+		return p.refuse(t, info, *refusal)
+	}
+	if d.WhenOpen == Wait {
+		p.executed.add(executionOf(info))
+	}
+	ctx = context.WithValue(ctx, callKey{}, c)
+	c.watch(ctx)
 	// A panic, or a Goexit, hands the permit back as well; the SDK recovers it.
 	outcome := breaker.Failure
-	if tool.dependency.Breaker.IgnorePanics {
+	if d.Breaker.IgnorePanics {
 		outcome = breaker.Ignored
 	}
-	defer func() { permit.Done(outcome) }()
-	result, err := a.Next.ExecuteActivity(ctx, in)
-	outcome = tool.dependency.classify(ctx, result, err)
+	elsewhere := false
+	defer func() {
+		if !elsewhere {
+			c.end(outcome)
+		}
+	}()
+	result, err := next.ExecuteActivity(ctx, in)
+	// By identity, as the SDK compares it: wrapped it is an error like any other.
+	if err == activity.ErrResultPending {
+		elsewhere = true
+		p.pending.await(c)
+		return result, err
+	}
+	outcome = d.classify(ctx, result, err)
+	if outcome == breaker.Ignored && ctx.Err() != nil && c.silent() {
+		outcome = breaker.Failure
+	}
+	if outcome == breaker.Success {
+		p.refusals.clear(runOf(info, b.Key()))
+	}
 	if wait := retryAfter(err); wait > 0 {
 		b.HoldOff(wait)
 	}
-	return result, err
+	return result, asRateLimit(t.name, err, p.config.Clock.Now())
+}
+
+// admission is what the breaker needs to know of a call. Naming a tool that has no
+// threshold of its own would only cost the lookup.
+func (p *Plugin) admission(t *tool, info activity.Info) breaker.Call {
+	d := t.dependency
+	c := breaker.Call{Attempt: int(info.Attempt)}
+	if _, own := d.Breaker.ToolLatency[t.name]; own {
+		c.Tool = t.name
+	}
+	if d.WhenOpen == Wait {
+		// Waiting uses attempts up, so their number does not say how often the tool
+		// was called.
+		c.Attempt = p.executed.count(executionOf(info)) + 1
+	}
+	return c
 }
 
 // probe runs a synthetic call: no admission, no sample; its end is the probe
@@ -101,28 +152,4 @@ type tool struct {
 	// typed: its result is a toolcall.Result, so a refusal fits in as a value. In
 	// any other struct a refusal would silently decode into an empty answer.
 	typed atomic.Bool
-}
-
-// call is what admission needs to know. Naming a tool that has no threshold of
-// its own would only cost the lookup.
-func (t *tool) call(info activity.Info) breaker.Call {
-	c := breaker.Call{Attempt: int(info.Attempt)}
-	if _, own := t.dependency.Breaker.ToolLatency[t.name]; own {
-		c.Tool = t.name
-	}
-	return c
-}
-
-// refuse ends a call that was not admitted. The error is the outermost one:
-// wrapped, the server would take it for retryable.
-func (t *tool) refuse(u toolcall.Unavailable) (any, error) {
-	if t.typed.Load() {
-		return toolcall.Result[json.RawMessage]{Unavailable: &u}, nil
-	}
-	return nil, temporal.NewApplicationErrorWithOptions(u.Message, toolcall.DependencyUnavailable,
-		temporal.ApplicationErrorOptions{
-			NonRetryable: true,
-			Category:     temporal.ApplicationErrorCategoryBenign,
-			Details:      []any{u},
-		})
 }

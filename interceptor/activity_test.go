@@ -53,11 +53,10 @@ func TestActivity_OfAClosedBreakerPassesAndIsCounted(t *testing.T) {
 		end  error
 		want breaker.Counts
 	}{
-		"answered":       {nil, breaker.Counts{Samples: 1}},
-		"failed":         {failure, breaker.Counts{Samples: 1, Failures: 1}},
-		"said no":        {httpError(404), breaker.Counts{Samples: 1}},
-		"said not now":   {httpError(429), breaker.Counts{}},
-		"ends elsewhere": {activity.ErrResultPending, breaker.Counts{}},
+		"answered":     {nil, breaker.Counts{Samples: 1}},
+		"failed":       {failure, breaker.Counts{Samples: 1, Failures: 1}},
+		"said no":      {httpError(404), breaker.Counts{Samples: 1}},
+		"said not now": {temporal.NewApplicationErrorWithCause("", "Carrier", httpError(429)), breaker.Counts{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,10 +99,11 @@ func refused(t *testing.T, f any) (*seen, error) {
 }
 
 var unavailable = toolcall.Unavailable{
-	Code: "dependency_unavailable", Dependency: "carrier-api", Region: "eu-west", Tool: tool,
+	Code: "dependency_unavailable", Dependency: "carrier-api", Region: "eu-west", RegionFrom: "worker",
+	Tool: tool, Tools: []string{tool, "create_label"},
 	Message: "carrier-api (eu-west) is temporarily unavailable; get_delivery_status was not executed. Do not call it again before 14:00:30 UTC (in 30 s). " +
 		"Proceed without this information if you can, or escalate with what you have.",
-	RetryAfterSeconds: 30, RetryAt: wall.Add(30 * time.Second), Since: wall.Add(-10 * time.Second),
+	Refusals: 1, RetryAfterSeconds: 30, RetryAt: wall.Add(30 * time.Second), Since: wall.Add(-10 * time.Second),
 	Rule: breaker.RuleFailureRate, Reason: "12 of 20 calls failed in 10s (over 50%)", Outage: "outage/carrier-api/eu-west",
 }
 
@@ -377,10 +377,9 @@ func TestClassifier_OfTheUserComesFirst(t *testing.T) {
 			func(any, error) (breaker.Outcome, bool) { return breaker.Success, false },
 			httpError(503), breaker.Counts{Samples: 1, Failures: 1},
 		},
-		// What an activity that ends elsewhere returns is no outcome at all.
-		"that takes every error for a failure": {
-			func(_ any, err error) (breaker.Outcome, bool) { return breaker.Failure, err != nil },
-			activity.ErrResultPending, breaker.Counts{},
+		"that panics": {
+			func(any, error) (breaker.Outcome, bool) { panic("nil map") },
+			httpError(503), breaker.Counts{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,26 +4,30 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
 // Classify says what an activity's end means for the dependency it called.
 //
-//   - Success: it answered, be it with a "no" (4xx, a non-retryable error).
-//   - Failure: it did not do its work (5xx, timeouts, connections, unknown errors).
+//   - Success: it answered, be it with a "no" (4xx, a gRPC code such as NotFound, a
+//     non-retryable error).
+//   - Failure: it did not do its work (5xx, timeouts, DNS, connections, TLS,
+//     unknown errors).
 //   - Ignored: the call says nothing about it. The caller cancelled, the worker
-//     shut down, the activity was paused or reset, or the dependency only asked
-//     for a slower pace (429).
+//     shut down, the activity was paused or reset, the dependency only asked for a
+//     slower pace (429, ResourceExhausted), or the tool was itself refused another
+//     dependency.
 //
 // Whose a cancellation is, is told by the activity's own context and its cause,
 // never by the error's text.
-func Classify(ctx context.Context, err error) breaker.Outcome {
+func Classify(ctx context.Context, result any, err error) breaker.Outcome {
 	if errors.Is(err, activity.ErrResultPending) {
 		return breaker.Ignored
 	}
@@ -36,20 +40,50 @@ func Classify(ctx context.Context, err error) breaker.Outcome {
 		return breaker.Ignored
 	}
 	if err == nil {
-		return breaker.Success
+		return classifyResult(result)
 	}
 	if rateLimited(err) {
 		return breaker.Ignored
 	}
-	var status interface{ HTTPStatus() int }
-	if errors.As(err, &status) {
-		return classifyHTTP(status.HTTPStatus())
+	if code, ok := httpStatus(err); ok {
+		return classifyHTTP(code)
+	}
+	if code, ok := grpcCode(err); ok {
+		return classifyGRPC(code)
 	}
 	var app *temporal.ApplicationError
-	if errors.As(err, &app) && app.NonRetryable() {
-		return breaker.Success
+	if errors.As(err, &app) {
+		switch {
+		case app.Type() == toolcall.DependencyUnavailable:
+			return breaker.Ignored
+		case app.NonRetryable():
+			return breaker.Success
+		}
 	}
 	return breaker.Failure
+}
+
+// classifyResult is for a tool that tells in its value how it fared.
+func classifyResult(result any) breaker.Outcome {
+	r, ok := result.(interface{ Outcome() toolcall.Outcome })
+	if !ok {
+		return breaker.Success
+	}
+	switch r.Outcome() {
+	case toolcall.Refused, toolcall.RateLimited:
+		return breaker.Ignored
+	case toolcall.Failed:
+		return breaker.Failure
+	}
+	return breaker.Success
+}
+
+func httpStatus(err error) (int, bool) {
+	var s interface{ HTTPStatus() int }
+	if errors.As(err, &s) {
+		return s.HTTPStatus(), true
+	}
+	return 0, false
 }
 
 func classifyHTTP(status int) breaker.Outcome {
@@ -61,22 +95,64 @@ func classifyHTTP(status int) breaker.Outcome {
 	}
 }
 
-// rateLimited tells whether the dependency only asked for a slower pace.
-func rateLimited(err error) bool {
-	var status interface{ HTTPStatus() int }
-	if errors.As(err, &status) {
-		return status.HTTPStatus() == http.StatusTooManyRequests
+// grpcCode takes the code from an error of gRPC, or of Temporal's own services.
+func grpcCode(err error) (codes.Code, bool) {
+	var service interface{ Status() *status.Status }
+	if errors.As(err, &service) {
+		return service.Status().Code(), true
 	}
-	var exhausted *serviceerror.ResourceExhausted
-	return errors.As(err, &exhausted)
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus().Code(), true
+	}
+	return codes.OK, false
 }
 
-// retryAfter is how long the dependency asked to be left alone, by an error that
-// has a method RetryAfterHint; 0 for any other.
-func retryAfter(err error) time.Duration {
-	var asked interface{ RetryAfterHint() time.Duration }
-	if rateLimited(err) && errors.As(err, &asked) {
-		return asked.RetryAfterHint()
+func classifyGRPC(code codes.Code) breaker.Outcome {
+	switch code {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.Aborted:
+		return breaker.Success
+	default:
+		return breaker.Failure
 	}
-	return 0
+}
+
+// Classifier says what an outcome means for the dependency, or false when it
+// has nothing to say. It may be called concurrently.
+type Classifier func(result any, err error) (breaker.Outcome, bool)
+
+// ByErrorType classifies application errors by their type.
+func ByErrorType(outcomes map[string]breaker.Outcome) Classifier {
+	return func(_ any, err error) (breaker.Outcome, bool) {
+		var app *temporal.ApplicationError
+		if !errors.As(err, &app) {
+			return 0, false
+		}
+		outcome, ok := outcomes[app.Type()]
+		return outcome, ok
+	}
+}
+
+// ByResult classifies what a tool gave without an error, when it is a T: for
+// one whose HTTP status is part of its result.
+func ByResult[T any](classify func(T) (breaker.Outcome, bool)) Classifier {
+	return func(result any, err error) (breaker.Outcome, bool) {
+		if t, ok := result.(T); ok && err == nil {
+			return classify(t)
+		}
+		return 0, false
+	}
+}
+
+// FirstOf asks one classifier after the other.
+func FirstOf(classifiers ...Classifier) Classifier {
+	return func(result any, err error) (breaker.Outcome, bool) {
+		for _, c := range classifiers {
+			if outcome, ok := c(result, err); ok {
+				return outcome, true
+			}
+		}
+		return 0, false
+	}
 }

@@ -2,8 +2,14 @@ package interceptor_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,9 +19,12 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/interceptor"
+	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
 // httpError is a tool's error that knows the dependency's status.
@@ -45,7 +54,7 @@ func TestClassify_ByTheDependencysAnswer(t *testing.T) {
 			"beside its own deadline":   errors.Join(err, context.DeadlineExceeded),
 			"cause of an activity fail": temporal.NewApplicationErrorWithOptions("", "Carrier", temporal.ApplicationErrorOptions{Cause: fmt.Errorf("x: %w", err)}),
 		} {
-			assert.Equal(t, want, interceptor.Classify(t.Context(), err), "%d %s", status, name)
+			assert.Equal(t, want, interceptor.Classify(t.Context(), nil, err), "%d %s", status, name)
 		}
 	}
 }
@@ -73,7 +82,7 @@ func TestClassify_ByTheError(t *testing.T) {
 		"cancelled by the tool itself": {context.Canceled, breaker.Failure},
 		"a cancelled error of its own": {temporal.NewCanceledError(), breaker.Failure},
 	} {
-		assert.Equal(t, c.want, interceptor.Classify(t.Context(), c.err), name)
+		assert.Equal(t, c.want, interceptor.Classify(t.Context(), nil, c.err), name)
 	}
 }
 
@@ -107,8 +116,90 @@ func TestClassify_ByTheActivitysContext(t *testing.T) {
 			nil, c.ctx.Err(), errors.New("?"), httpError(503), httpError(404), httpError(429), temporal.NewCanceledError(),
 			temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil),
 		} {
-			assert.Equal(t, c.want, interceptor.Classify(c.ctx, err), "%s, returning %v", name, err)
+			assert.Equal(t, c.want, interceptor.Classify(c.ctx, nil, err), "%s, returning %v", name, err)
 		}
-		assert.Equal(t, breaker.Ignored, interceptor.Classify(c.ctx, activity.ErrResultPending), name)
+		assert.Equal(t, breaker.Ignored, interceptor.Classify(c.ctx, nil, activity.ErrResultPending), name)
+	}
+}
+
+func TestClassify_ByTheGRPCCode(t *testing.T) {
+	t.Parallel()
+	const success, failure, ignored = breaker.Success, breaker.Failure, breaker.Ignored
+	for code, want := range map[codes.Code]breaker.Outcome{
+		codes.InvalidArgument: success, codes.NotFound: success, codes.AlreadyExists: success, codes.PermissionDenied: success,
+		codes.Unauthenticated: success, codes.FailedPrecondition: success, codes.OutOfRange: success, codes.Unimplemented: success,
+		codes.Aborted: success, codes.ResourceExhausted: ignored, codes.Unavailable: failure, codes.DeadlineExceeded: failure,
+		codes.Internal: failure, codes.DataLoss: failure, codes.Unknown: failure,
+		// Nobody cancelled this activity: the tool, or the server, did.
+		codes.Canceled: failure,
+	} {
+		err := grpcstatus.Error(code, "")
+		assert.Equal(t, want, interceptor.Classify(t.Context(), nil, err), code)
+		assert.Equal(t, want, interceptor.Classify(t.Context(), nil, fmt.Errorf("asking: %w", err)), "%v, wrapped", code)
+		assert.Equal(t, want, interceptor.Classify(t.Context(), nil, serviceerror.FromStatus(grpcstatus.New(code, ""))), "%v, of Temporal's own", code)
+	}
+}
+
+// Whatever keeps a call from its answer is the dependency's trouble.
+func TestClassify_ByTheNetwork(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"DNS":     &net.DNSError{Err: "no such host", Name: "api.carrier.example", IsNotFound: true},
+		"refused": &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+		"reset":   &net.OpError{Op: "read", Err: syscall.ECONNRESET},
+		"cut off": io.ErrUnexpectedEOF,
+		"TLS":     &tls.CertificateVerificationError{Err: x509.HostnameError{}},
+	} {
+		assert.Equal(t, breaker.Failure, interceptor.Classify(t.Context(), nil, &url.Error{Op: "Get", Err: err}), name)
+	}
+}
+
+func TestClassify_ByAResultThatTellsHowItFared(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		result any
+		want   breaker.Outcome
+	}{
+		{toolcall.Value("in transit"), breaker.Success},
+		{toolcall.Result[string]{Unavailable: &toolcall.Unavailable{}}, breaker.Ignored},
+		{toolcall.Result[string]{Limit: &toolcall.RateLimit{}}, breaker.Ignored},
+		{&toolcall.Result[string]{Error: &toolcall.ToolError{}}, breaker.Failure},
+		{map[string]int{"status": 503}, breaker.Success},
+	} {
+		assert.Equal(t, c.want, interceptor.Classify(t.Context(), c.result, nil), "%+v", c.result)
+	}
+}
+
+type answer struct{ Status int }
+
+func TestClassifiers_OfTheUser(t *testing.T) {
+	t.Parallel()
+	byType := interceptor.ByErrorType(map[string]breaker.Outcome{"OutOfStock": breaker.Success, "Maintenance": breaker.Failure})
+	byStatus := interceptor.ByResult(func(a answer) (breaker.Outcome, bool) { return breaker.Failure, a.Status >= 500 })
+	for name, c := range map[string]struct {
+		classify interceptor.Classifier
+		result   any
+		err      error
+		want     breaker.Outcome
+		ok       bool
+	}{
+		"type known":               {byType, nil, temporal.NewApplicationError("", "OutOfStock"), breaker.Success, true},
+		"type known, wrapped":      {byType, nil, fmt.Errorf("x: %w", temporal.NewApplicationError("", "Maintenance")), breaker.Failure, true},
+		"type unknown":             {byType, nil, temporal.NewApplicationError("", "Other"), 0, false},
+		"no application error":     {byType, nil, errors.New("?"), 0, false},
+		"no error":                 {byType, answer{503}, nil, 0, false},
+		"a failure in a result":    {byStatus, answer{503}, nil, breaker.Failure, true},
+		"a fine result":            {byStatus, answer{200}, nil, breaker.Failure, false},
+		"of another type":          {byStatus, "503", nil, 0, false},
+		"none":                     {byStatus, nil, nil, 0, false},
+		"beside an error":          {byStatus, answer{503}, errors.New("?"), 0, false},
+		"the first that has a say": {interceptor.FirstOf(byType, byStatus), answer{503}, nil, breaker.Failure, true},
+		"none of them has":         {interceptor.FirstOf(byType, byStatus), answer{200}, nil, 0, false},
+	} {
+		outcome, ok := c.classify(c.result, c.err)
+		assert.Equal(t, c.ok, ok, name)
+		if c.ok {
+			assert.Equal(t, c.want, outcome, name)
+		}
 	}
 }

@@ -13,10 +13,11 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
+	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
 // DefaultTaskQueue is the task queue of outage, probe and board workflows.
-const DefaultTaskQueue = "toolbreaker"
+const DefaultTaskQueue = toolcall.ControlTaskQueue
 
 // Config is what a plugin guards.
 type Config struct {
@@ -57,9 +58,29 @@ type Dependency struct {
 	// [NoProbe].
 	Probe Probe
 	// Classify says what an outcome means for the dependency, before the rules of
-	// [Classify] do; it returns false to leave it to them. Optional.
-	Classify func(result any, err error) (breaker.Outcome, bool)
+	// [Classify] do; it returns false to leave it to them. See [ByErrorType] and
+	// [ByResult]. One that panics makes the outcome [breaker.Ignored]. Optional.
+	Classify Classifier
+	// WhenOpen is what a refused call ends in. Default: [Refuse].
+	WhenOpen WhenOpen
+	// Required: there is no going on without this dependency. The model is told to
+	// wait or to stop, not to proceed.
+	Required bool
+	// Wording replaces what a model is told of a refusal; under 500 bytes. Without
+	// it, or where it gives nothing fit, the standard text serves. Optional.
+	Wording func(toolcall.Unavailable) string
 }
+
+// WhenOpen is what a refused call ends in.
+type WhenOpen int
+
+const (
+	// Refuse ends the activity at once with what a model can act on.
+	Refuse WhenOpen = iota
+	// Wait lets Temporal try again when it is worth it, for batch work that nobody
+	// waits for. Where no attempt or no time is left for that, it is Refuse.
+	Wait
+)
 
 // Tools names the activity types of a dependency.
 func Tools(activityTypes ...string) []string { return activityTypes }
@@ -158,6 +179,9 @@ func (c Config) validate() error {
 			wrong(at+".Name", "another dependency has the same name")
 		}
 		names[d.Name] = true
+		if d.WhenOpen != Refuse && d.WhenOpen != Wait {
+			wrong(at+".WhenOpen", "%d is not one of Refuse, Wait", d.WhenOpen)
+		}
 		if len(d.Tools) == 0 {
 			wrong(at+".Tools", "at least one activity type is needed")
 		}

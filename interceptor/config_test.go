@@ -68,6 +68,10 @@ type mistake struct {
 }
 
 var mistakes = map[string]mistake{
+	"neither refuse nor wait": {
+		func(c *interceptor.Config) { c.Dependencies[1].WhenOpen = 2 },
+		"Dependencies[1] (orders-db).WhenOpen: 2 is not one of Refuse, Wait",
+	},
 	"no dependency": {
 		func(c *interceptor.Config) { c.Dependencies = nil },
 		"Dependencies: at least one is needed",

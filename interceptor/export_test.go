@@ -39,3 +39,30 @@ func (p *Plugin) PretendStarted(stop func(), instances ...string) {
 
 // Tick is how often time alone is looked at.
 func (c Config) Tick() time.Duration { return c.tick() }
+
+// Completed tells the breaker of a pending call, as CompleteActivity does.
+func (p *Plugin) Completed(taskToken []byte, result any, err error) {
+	p.completed(string(taskToken), result, err)
+}
+
+// CompletedByID is Completed for who has no token.
+func (p *Plugin) CompletedByID(workflowID, activityID string, result any, err error) {
+	p.completed(pendingID(workflowID, activityID), result, err)
+}
+
+// Pending is how many keys of pending calls are held.
+func (p *Plugin) Pending() int {
+	p.pending.mu.Lock()
+	defer p.pending.mu.Unlock()
+	return len(p.pending.calls)
+}
+
+// AwaitRecovery is the activity that parks a run.
+func (p *Plugin) AwaitRecovery(ctx context.Context, key breaker.Key) error {
+	return p.awaitRecovery(ctx, key)
+}
+
+var (
+	ParkedFor = parkedFor
+	Draw      = draw
+)

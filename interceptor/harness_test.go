@@ -82,24 +82,26 @@ func newPlugin(t *testing.T, c interceptor.Config) *interceptor.Plugin {
 }
 
 // unstarted gives a worker all that the plugin does short of starting, for which
-// it needs a server.
+// it needs a server, and puts outermost before it, as a client's interceptor is.
 type unstarted struct {
 	worker.PluginBase
-	plugin *interceptor.Plugin
+	plugin    *interceptor.Plugin
+	outermost sdkinterceptor.WorkerInterceptor
 }
 
 func (unstarted) Name() string { return "unstarted" }
 
 func (u unstarted) ConfigureWorker(ctx context.Context, o worker.PluginConfigureWorkerOptions) error {
-	return u.plugin.ConfigureWorker(ctx, o)
+	err := u.plugin.ConfigureWorker(ctx, o)
+	o.WorkerOptions.Interceptors = append([]sdkinterceptor.WorkerInterceptor{u.outermost}, o.WorkerOptions.Interceptors...)
+	return err
 }
 
 // options are a worker's with the plugin, and with what a tool's end looked like
 // to the SDK noted in seen.
 func options(p *interceptor.Plugin, seen *seen) worker.Options {
 	return worker.Options{
-		Plugins:      []worker.Plugin{unstarted{plugin: p}},
-		Interceptors: []sdkinterceptor.WorkerInterceptor{seen},
+		Plugins: []worker.Plugin{unstarted{plugin: p, outermost: seen}},
 	}
 }
 

@@ -2,7 +2,6 @@ package interceptor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,12 +11,14 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
+	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
 // bootstrapTimeout bounds how long a starting worker waits to hear what is open
@@ -39,7 +40,15 @@ type Plugin struct {
 	tools  map[string]*tool
 	probes map[string]*dependency
 
+	pending  pending
+	refusals tally[run]
+	// executed counts the attempts in which a tool was called that waits.
+	executed tally[execution]
+	twice    sync.Once
+
 	mu sync.Mutex
+	// dynamic: a worker takes activities of every name.
+	dynamic bool
 	// activities are what the plugin's workers have registered, by name.
 	activities map[string]registered
 
@@ -54,19 +63,30 @@ type Plugin struct {
 type dependency struct {
 	Dependency
 	defaultRegion string
+	closed        closedRegions
 }
 
 func (d *dependency) classify(ctx context.Context, result any, err error) breaker.Outcome {
-	// An activity that ends elsewhere has no outcome yet, whoever is asked.
-	if d.Classify != nil && ctx.Err() == nil && !errors.Is(err, activity.ErrResultPending) {
-		if outcome, ok := d.Classify(result, err); ok {
+	if d.Classify != nil && ctx.Err() == nil {
+		if outcome, ok := d.askUser(result, err); ok {
 			return outcome
 		}
 	}
 	if d.Breaker.FailOnRateLimit && ctx.Err() == nil && rateLimited(err) {
 		return breaker.Failure
 	}
-	return Classify(ctx, err)
+	return Classify(ctx, result, err)
+}
+
+// askUser asks the user's classifier. One that panics says nothing, and leaves the
+// tool's result alone.
+func (d *dependency) askUser(result any, err error) (outcome breaker.Outcome, ok bool) {
+	defer func() {
+		if recover() != nil {
+			outcome, ok = breaker.Ignored, true
+		}
+	}()
+	return d.Classify(result, err)
 }
 
 // region is where a call with these arguments goes.
@@ -123,9 +143,38 @@ func (p *Plugin) Breakers() []breaker.Snapshot {
 	return all
 }
 
+// Breaker gives this process's breaker of a key: to force a state, to change its
+// configuration, or to look at what it has observed. What is done to it holds for
+// this process alone. The error says that no such dependency is configured, or
+// that the region is no name.
+func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
+	d, ok := p.dependency(dependency)
+	if !ok {
+		return nil, fmt.Errorf("no dependency %q is configured", dependency)
+	}
+	if err := breaker.ValidateName(region); err != nil {
+		return nil, fmt.Errorf("region: %w", err)
+	}
+	return p.breakers.Get(breaker.Key{Dependency: dependency, Region: region}, d.Breaker), nil
+}
+
 // ConfigureWorker adds the interceptor, and learns each activity's type.
+//
+// The interceptor comes before those of worker.Options, so that nothing of theirs
+// wraps a refusal: wrapped, the server would take it for retryable. Only a
+// client's own interceptors stand before it, tracing for one; those must give an
+// activity's error on as it is.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
-	o.WorkerOptions.Interceptors = append(o.WorkerOptions.Interceptors, &workerInterceptor{plugin: p})
+	o.WorkerOptions.Interceptors = append([]interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}, o.WorkerOptions.Interceptors...)
+	beforeDynamic := o.WorkerRegistryOptions.OnRegisterDynamicActivity
+	o.WorkerRegistryOptions.OnRegisterDynamicActivity = func(a any, options activity.DynamicRegisterOptions) {
+		if beforeDynamic != nil {
+			beforeDynamic(a, options)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.dynamic = true
+	}
 	before := o.WorkerRegistryOptions.OnRegisterActivity
 	o.WorkerRegistryOptions.OnRegisterActivity = func(a any, options activity.RegisterOptions) {
 		if before != nil {
@@ -182,6 +231,7 @@ func (p *Plugin) startControl(ctx context.Context) error {
 	}
 	control := worker.New(p.client, p.config.TaskQueue, controlOptions())
 	probeworkflow.Register(control, p.client, p.config.TaskQueue)
+	control.RegisterActivityWithOptions(p.awaitRecovery, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
 	if err := control.Start(); err != nil {
 		return fmt.Errorf("starting the breaker's control worker: %w", err)
 	}
@@ -237,7 +287,7 @@ func (p *Plugin) release(instance string) {
 func controlOptions() worker.Options {
 	return worker.Options{
 		MaxConcurrentWorkflowTaskPollers:       2,
-		MaxConcurrentActivityTaskPollers:       1,
+		MaxConcurrentActivityTaskPollers:       2,
 		MaxConcurrentActivityExecutionSize:     20,
 		MaxConcurrentWorkflowTaskExecutionSize: 20,
 	}
@@ -282,6 +332,13 @@ func (p *Plugin) transition(t breaker.Transition) {
 	if p.config.OnTransition != nil {
 		p.config.OnTransition(t)
 	}
+}
+
+// warnTwice tells that a call has come by this plugin before.
+func (p *Plugin) warnTwice() {
+	p.twice.Do(func() {
+		p.config.Logger.Warn("The breaker's plugin was given to a worker more than once; each call is guarded once all the same.")
+	})
 }
 
 // taskQueue is where an activity type of this plugin's workers runs.

@@ -53,10 +53,13 @@ func isTyped(f reflect.Type) bool {
 }
 
 // checkRegistered names every tool and probe that no worker of the plugin has
-// registered.
+// registered. A dynamic activity may be any of them.
 func (p *Plugin) checkRegistered() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.dynamic {
+		return nil
+	}
 	var known []string
 	for name := range p.activities {
 		known = append(known, name)

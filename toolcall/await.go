@@ -49,7 +49,9 @@ func AwaitRecoveryOn(ctx workflow.Context, taskQueue, dependency, region string,
 		ScheduleToCloseTimeout: timeout,
 		StartToCloseTimeout:    10 * time.Second,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute},
-		Summary:                fmt.Sprintf("until %s recovers", key),
+		// After the breaker's own work: many runs may be parked.
+		Priority: temporal.Priority{PriorityKey: 5},
+		Summary:  fmt.Sprintf("until %s recovers", key),
 	})
 	err = workflow.ExecuteActivity(parked, AwaitRecoveryActivity, key).Get(ctx, nil)
 	var app *temporal.ApplicationError

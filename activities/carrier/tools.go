@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/toolbreaker/toolbreaker/activities/internal/httptool"
+	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
 // Dependency is the name under which all three tools share one breaker a region.
@@ -45,7 +46,7 @@ type Tools struct {
 // for which errors.Is(err, context.DeadlineExceeded) holds, or ConnectionFailed; an
 // answer that is not what was asked for has BadAnswer. A call that was cancelled
 // returns context.Canceled.
-type HTTPError = httptool.HTTPError
+type HTTPError = toolerror.HTTP
 
 // Register registers the three tools under their names. Registering the struct
 // itself would name them after its methods.

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/toolbreaker/toolbreaker/activities/internal/httptool"
+	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
 // Dependency is the name of the order database's breaker.
@@ -43,7 +44,7 @@ type Tools struct {
 
 // HTTPError is an answer other than 2xx, with the fields, the methods and the
 // errors around it that package carrier documents for its own.
-type HTTPError = httptool.HTTPError
+type HTTPError = toolerror.HTTP
 
 // Register registers the tool under its name.
 func (t *Tools) Register(r worker.ActivityRegistry) {

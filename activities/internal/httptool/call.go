@@ -50,7 +50,7 @@ type Request struct {
 //
 // A call that the workflow or the worker's shutdown cancelled ends in
 // context.Canceled. Every other failure is a *temporal.ApplicationError of one of
-// the Type constants or, caused by an *HTTPError, of the status's name; it is
+// the Type constants or, caused by a *toolerror.HTTP, of the status's name; it is
 // retryable unless the dependency answered with a refusal: 4xx but for 408 and 429.
 func Call[T any](ctx context.Context, api API, req Request, complete func(T) bool) (T, error) {
 	var answer, none T

@@ -105,14 +105,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestHTTPError_ReadsWell(t *testing.T) {
-	t.Parallel()
-	assert.EqualError(t, &httptool.HTTPError{Status: 404}, "HTTP 404 Not Found")
-	assert.EqualError(t, &httptool.HTTPError{Status: 599}, "HTTP 599")
-	assert.EqualError(t, &httptool.HTTPError{Status: 429, RetryAfter: 5 * time.Second},
-		"HTTP 429 Too Many Requests, retry after 5s")
-}
-
 func TestCheckID(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"P", "PKG-1001", "1Z.999_AA1", strings.Repeat("x", 64)} {

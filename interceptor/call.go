@@ -1,0 +1,93 @@
+package interceptor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+)
+
+// call is one admitted call. It ends once: when it returns, when its attempt's
+// deadline passes, or when it is completed elsewhere, whichever comes first.
+type call struct {
+	dependency *dependency
+	info       activity.Info
+	clock      breaker.Clock
+	// unwatch lets go of the attempt's context.
+	unwatch func() bool
+
+	mu     sync.Mutex
+	permit breaker.Permit
+	ended  bool
+	// ending is run once the call has ended.
+	ending func()
+	// heartbeat is when the tool last recorded one, or when it began.
+	heartbeat time.Duration
+}
+
+// watch ends the call at the attempt's deadline, when the server takes it as
+// timed out, and not when a tool that ignores its context comes back.
+func (c *call) watch(ctx context.Context) {
+	c.heartbeat = c.clock.Elapsed()
+	c.unwatch = context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			c.end(breaker.Failure)
+		}
+	})
+}
+
+// end records the outcome, the first time.
+func (c *call) end(outcome breaker.Outcome) {
+	c.unwatch()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	c.ended = true
+	c.permit.Done(outcome)
+	if c.ending != nil {
+		c.ending()
+	}
+}
+
+// beat notes a heartbeat.
+func (c *call) beat() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heartbeat = c.clock.Elapsed()
+}
+
+// silent tells whether the tool has recorded no heartbeat for longer than it
+// promised, so that the server took the attempt as timed out.
+func (c *call) silent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.info.HeartbeatTimeout > 0 && c.clock.Elapsed()-c.heartbeat > c.info.HeartbeatTimeout
+}
+
+type callKey struct{}
+
+// callOf gives the call that the plugin has admitted in this context, nil for
+// an activity that is not guarded.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// heartbeats notes what a tool reports.
+type heartbeats struct {
+	interceptor.ActivityOutboundInterceptorBase
+}
+
+func (h *heartbeats) RecordHeartbeat(ctx context.Context, details ...any) {
+	if c := callOf(ctx); c != nil {
+		c.beat()
+	}
+	h.Next.RecordHeartbeat(ctx, details...)
+}
