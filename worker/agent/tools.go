@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 
 	carriertools "github.com/toolbreaker/toolbreaker/activities/carrier"
@@ -16,9 +17,12 @@ func Tools() []string {
 	}
 }
 
+// HomeRegion is where calls go that name no region.
+const HomeRegion = carriertools.RegionEUWest
+
 // Region takes the carrier's region from a call, in the workflow as on the
 // worker: both must see the same outage.
-var Region = interceptor.RegionOf(func(q carriertools.Query) string { return q.Region })
+var Region = interceptor.RegionOf(func(q carriertools.Query) string { return cmp.Or(q.Region, HomeRegion) })
 
 // manual is what a model is told of a tool.
 type manual struct {

@@ -169,6 +169,9 @@ func TestSupportTicket_AModelThatInsistsOnADeadTool(t *testing.T) {
 		"with other words each time": model(func(c agent.Conversation) (agent.Turn, error) {
 			return wants(carriertools.GetDeliveryStatus, fmt.Sprintf(`{"tracking_id": "PKG-%d", "region": "eu-west"}`, len(c.Transcript))), nil
 		}),
+		"without a region": model(func(agent.Conversation) (agent.Turn, error) {
+			return wants(carriertools.GetDeliveryStatus, `{"tracking_id": "PKG-1"}`), nil
+		}),
 		"by another tool of the same dependency": model(func(c agent.Conversation) (agent.Turn, error) {
 			return wants(carrierTools[len(c.Transcript)%len(carrierTools)], parcel), nil
 		}),

@@ -180,7 +180,7 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 	if !o.Unprotected {
 		plugin, err := interceptor.NewPlugin(a.Client, interceptor.Config{
 			Dependencies: a.dependencies(),
-			Region:       carriertools.RegionEUWest,
+			Region:       agent.HomeRegion,
 			OnTransition: o.OnTransition,
 			Logger:       log.NewStructuredLogger(a.Options.Logger),
 		})
