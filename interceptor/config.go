@@ -1,6 +1,8 @@
 package interceptor
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,11 +86,24 @@ const (
 func Tools(activityTypes ...string) []string { return activityTypes }
 
 // RegionOf takes the region from the first argument of type T. Calls without
-// one belong to Config.Region.
+// one belong to Config.Region. A workflow that hands a model's arguments on as
+// they came can use the same function for toolcall's Run.Region: where no
+// argument is a T, it is the first json.RawMessage that can be read as one.
 func RegionOf[T any](region func(T) string) func(args []any) string {
 	return func(args []any) string {
 		for _, arg := range args {
 			if t, ok := arg.(T); ok {
+				return region(t)
+			}
+		}
+		for _, arg := range args {
+			raw, ok := arg.(json.RawMessage)
+			// Where T is a pointer, null would make it nil.
+			if !ok || string(bytes.TrimSpace(raw)) == "null" {
+				continue
+			}
+			var t T
+			if json.Unmarshal(raw, &t) == nil {
 				return region(t)
 			}
 		}

@@ -1,6 +1,7 @@
 package interceptor_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -229,4 +230,20 @@ func TestRegionOf_TakesTheFirstArgumentOfItsType(t *testing.T) {
 	assert.Equal(t, "us-east", pointed([]any{query{Region: "eu-west"}, &query{Region: "us-east"}}))
 	named := interceptor.RegionOf(func(region string) string { return region })
 	assert.Equal(t, "us-east", named([]any{query{Region: "eu-west"}, "us-east"}))
+}
+
+func TestRegionOf_ReadsArgumentsThatAModelWrote(t *testing.T) {
+	t.Parallel()
+	region := interceptor.RegionOf(func(q query) string { return q.Region })
+	raw := json.RawMessage(`{"region": "us-east", "more": 1}`)
+	assert.Equal(t, "us-east", region([]any{raw}))
+	assert.Equal(t, "us-east", region([]any{json.RawMessage(`[1]`), raw}), "what is none is passed over")
+	assert.Equal(t, "eu-west", region([]any{raw, query{Region: "eu-west"}}), "the type itself goes before")
+
+	pointed := interceptor.RegionOf(func(q *query) string { return q.Region })
+	assert.Equal(t, "us-east", pointed([]any{raw}))
+	for _, text := range []string{"", "{", "null", " null ", `"us-east"`, "[]", "{}", `{"region": 7}`} {
+		assert.Empty(t, region([]any{json.RawMessage(text)}), text)
+		assert.Empty(t, pointed([]any{json.RawMessage(text)}), text)
+	}
 }

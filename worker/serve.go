@@ -19,6 +19,7 @@ type serverOptions struct {
 	speed        float64
 	db, log      string
 	port, uiPort int
+	models       []string
 }
 
 // start starts server and carrier. The function given stops them and closes the
@@ -32,7 +33,7 @@ func (o serverOptions) start(ctx context.Context) (*app.App, func(), error) {
 		return nil, nil, err
 	}
 	a, err := app.Start(ctx, app.Options{
-		Speed: o.speed, Logger: logger,
+		Speed: o.speed, Models: o.models, Logger: logger,
 		Server: devserver.Options{DBFile: o.db, Port: o.port, UIPort: o.uiPort, Logger: logger},
 	})
 	if err != nil {
@@ -69,6 +70,7 @@ func serveCommand() *cobra.Command {
 		},
 	}
 	serverFlags(c, &o)
+	c.Flags().StringSliceVar(&o.models, "model", nil, "the agent thinks with these `models`, the first that can be asked, at OPENAI_BASE_URL with\nOPENAI_API_KEY; default: a script that needs no provider")
 	return c
 }
 

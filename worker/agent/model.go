@@ -15,6 +15,9 @@ type Model interface {
 type Conversation struct {
 	Ticket     Ticket    `json:"ticket"`
 	Transcript []Message `json:"transcript"`
+	// Tools are those worth calling in this turn: one that this run was told is
+	// unavailable is not offered again.
+	Tools []string `json:"tools"`
 }
 
 // Message is one tool call and what the model reads of it.
@@ -22,30 +25,20 @@ type Message struct {
 	Call Call `json:"call"`
 	// Text is the tool's answer, or what to do without it.
 	Text string `json:"text"`
-	// Outcome is "value", "unavailable" or "error".
+	// Outcome is how the call ended: a toolcall.Outcome.
 	Outcome string `json:"outcome"`
 }
 
 // Call is a model's wish to call a tool.
 type Call struct {
-	Tool string          `json:"tool"`
-	Args json.RawMessage `json:"args"`
+	Tool string `json:"tool"`
+	// Args is a JSON object, empty when the model wrote nothing that the tool
+	// could read: such a call is answered with that.
+	Args json.RawMessage `json:"args,omitempty"`
 }
 
 // Turn is what a model wants next: tools called, or the end.
 type Turn struct {
 	Calls  []Call  `json:"calls,omitempty"`
 	Answer *Answer `json:"answer,omitempty"`
-}
-
-// Answer ends a run.
-type Answer struct {
-	// Text is for the customer.
-	Text string `json:"text"`
-	// Partial: some of what was asked could not be found out.
-	Partial bool `json:"partial"`
-	// Escalation is for a human who takes over, empty when none has to.
-	Escalation string `json:"escalation,omitempty"`
-	// Empty: the run found out nothing that helps the customer.
-	Empty bool `json:"empty,omitempty"`
 }

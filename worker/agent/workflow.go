@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,8 +15,6 @@ import (
 const (
 	// WorkflowType is the agent's workflow type.
 	WorkflowType = "SupportTicket"
-	// AskModel is the activity type in which the model thinks.
-	AskModel = "ask_model"
 	// maxTurns ends a conversation whose model never does.
 	maxTurns = 20
 )
@@ -46,45 +42,59 @@ type Outcome struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Register puts the agent on a worker, thinking with model.
-func Register(r worker.Registry, model Model) {
-	r.RegisterWorkflowWithOptions(SupportTicket, workflow.RegisterOptions{Name: WorkflowType})
-	r.RegisterActivityWithOptions(func(ctx context.Context, c Conversation) (Turn, error) {
-		return model.Next(ctx, c)
-	}, activity.RegisterOptions{Name: AskModel})
+// Register puts the agent on a worker, thinking with the first of models that
+// can be asked.
+func Register(r worker.Registry, models ...Model) {
+	var rungs []string
+	for i, model := range models {
+		rungs = append(rungs, Rung(i))
+		r.RegisterActivityWithOptions(model.Next, activity.RegisterOptions{Name: Rung(i)})
+	}
+	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, t Ticket) (Outcome, error) {
+		return supportTicket(ctx, t, rungs)
+	}, workflow.RegisterOptions{Name: WorkflowType})
 }
 
-// SupportTicket works on one ticket until the model has an answer.
-func SupportTicket(ctx workflow.Context, t Ticket) (Outcome, error) {
-	var out Outcome
+// supportTicket works on one ticket until a model has an answer, or there is
+// no point in asking on.
+func supportTicket(ctx workflow.Context, t Ticket, rungs []string) (Outcome, error) {
 	begun := workflow.Now(ctx)
-	modelCtx := workflow.WithActivityOptions(ctx, t.options(time.Minute))
-	toolCtx := workflow.WithActivityOptions(ctx, t.options(35*time.Second))
+	var models ladder
+	// The rungs are configuration: a run keeps those that it began with.
+	kept := workflow.SideEffect(ctx, func(workflow.Context) any { return rungs })
+	if err := kept.Get(&models.rungs); err != nil {
+		return Outcome{}, err
+	}
+	// A model is no tool that a model may call: each has a memory of its own.
+	modelCtx := toolcall.WithRun(workflow.WithActivityOptions(ctx, t.options(time.Minute)), toolcall.Run{Tools: models.rungs})
+	toolCtx := toolcall.WithRun(workflow.WithActivityOptions(ctx, t.options(35*time.Second)), toolcall.Run{Tools: Tools(), Region: Region})
 
 	c := Conversation{Ticket: t}
-	for range maxTurns {
-		var turn Turn
-		if err := workflow.ExecuteActivity(modelCtx, AskModel, c).Get(ctx, &turn); err != nil {
-			return out, err
-		}
-		if turn.Answer != nil {
-			out.Answer, out.Seconds = *turn.Answer, workflow.Now(ctx).Sub(begun).Seconds()
-			return out, nil
-		}
-		for _, call := range turn.Calls {
-			result, err := toolcall.Execute[json.RawMessage](toolCtx, call.Tool, call.Args)
-			if err != nil {
-				return out, err
-			}
-			out.ToolCalls++
-			if result.Unavailable != nil {
-				out.Unavailable++
-			}
-			c.Transcript = append(c.Transcript, Message{Call: call, Text: result.ForModel(), Outcome: string(result.Outcome())})
-		}
+	answer, err := converse(modelCtx, toolCtx, &models, &c)
+	if err != nil {
+		return Outcome{}, err
 	}
-	return out, temporal.NewNonRetryableApplicationError(
-		fmt.Sprintf("the model had no answer after %d turns", maxTurns), "TooManyTurns", nil)
+	return Outcome{
+		Answer: *answer, ToolCalls: len(c.Transcript), Unavailable: c.count(toolcall.Refused),
+		Seconds: workflow.Now(ctx).Sub(begun).Seconds(),
+	}, nil
+}
+
+func converse(modelCtx, toolCtx workflow.Context, models *ladder, c *Conversation) (*Answer, error) {
+	tools := toolbox{}
+	for range maxTurns {
+		c.Tools = toolcall.OnOffer(toolCtx)
+		turn, err := models.next(modelCtx, *c)
+		if err != nil || turn.Answer != nil {
+			return turn.Answer, err
+		}
+		said, err := tools.call(toolCtx, turn.Calls)
+		if err != nil {
+			return nil, err
+		}
+		c.Transcript = append(c.Transcript, said...)
+	}
+	return unfinished(*c, fmt.Sprintf("The model had no answer after %d turns.", maxTurns)), nil
 }
 
 // options are those of an ordinary agent: a generous timeout, and the retries

@@ -39,6 +39,10 @@ type Options struct {
 	Embedded bool
 	// CarrierAddr is where the carrier listens. Empty: a free port of 127.0.0.1.
 	CarrierAddr string
+	// Models are the agent's, best first, at the OpenAI-compatible endpoint that the
+	// environment configures (OPENAI_BASE_URL, OPENAI_API_KEY). Empty: the scripted
+	// one, which needs no provider.
+	Models []string
 	// Logger takes what the SDK logs. Nil: nothing is logged.
 	Logger *slog.Logger
 }
@@ -66,6 +70,9 @@ func Start(ctx context.Context, o Options) (*App, error) {
 		o.Speed = 1
 	}
 	if err := CheckSpeed(o.Speed); err != nil {
+		return nil, err
+	}
+	if err := checkModels(o.Models); err != nil {
 		return nil, err
 	}
 	if o.Logger == nil {
@@ -173,7 +180,7 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 	if !o.Unprotected {
 		plugin, err := interceptor.NewPlugin(a.Client, interceptor.Config{
 			Dependencies: a.dependencies(),
-			Region:       carriertools.RegionEUWest,
+			Region:       agent.HomeRegion,
 			OnTransition: o.OnTransition,
 			Logger:       log.NewStructuredLogger(a.Options.Logger),
 		})
@@ -184,7 +191,7 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 		options.Plugins = []worker.Plugin{plugin}
 	}
 	w.Worker = worker.New(a.Client, TaskQueue, options)
-	agent.Register(w, agent.Scripted{Think: a.Scaled(1200 * time.Millisecond)})
+	agent.Register(w, a.models()...)
 	// Thirty seconds to time out, as the story has it.
 	timeout := a.Scaled(30 * time.Second)
 	(&carriertools.Tools{BaseURL: a.Carrier.URL(), Timeout: timeout}).Register(w)
@@ -196,10 +203,10 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 }
 
 func (a *App) dependencies() []interceptor.Dependency {
-	return []interceptor.Dependency{{
+	tools := []interceptor.Dependency{{
 		Name:    carriertools.Dependency,
 		Tools:   interceptor.Tools(carriertools.GetDeliveryStatus, carriertools.GetTrackingEvents, carriertools.CreateReturnLabel),
-		Region:  interceptor.RegionOf(func(q carriertools.Query) string { return q.Region }),
+		Region:  agent.Region,
 		Breaker: a.BreakerConfig(),
 		Probe: interceptor.SyntheticIn(carriertools.GetDeliveryStatus, func(region string) []any {
 			return []any{carriertools.Query{TrackingID: "PROBE-0001", Region: region}}
@@ -210,6 +217,7 @@ func (a *App) dependencies() []interceptor.Dependency {
 		Breaker: a.BreakerConfig(),
 		Probe:   interceptor.Synthetic(orders.LookupOrder, orders.Query{OrderID: "PROBE-0001"}),
 	}}
+	return append(tools, a.modelDependencies()...)
 }
 
 // Ask starts a run for a ticket and waits for its end.
