@@ -81,7 +81,7 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 		return result, err
 	}
 	outcome = d.classify(ctx, result, err)
-	if outcome == breaker.Ignored && ctx.Err() != nil && c.silent() {
+	if c.silent(outcome == breaker.Ignored && ctx.Err() != nil) {
 		outcome = breaker.Failure
 	}
 	if outcome == breaker.Success {

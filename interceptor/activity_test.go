@@ -325,6 +325,62 @@ func TestDeadline_OfTheAttemptIsAFailure(t *testing.T) {
 	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p))
 }
 
+// The server gives an attempt up once the tool is silent for longer than it
+// promised, however well it ends later on.
+func TestHeartbeat_MissedIsAFailure(t *testing.T) {
+	t.Parallel()
+	const promised = 10 * time.Second
+	fine, lost := breaker.Counts{Samples: 1}, breaker.Counts{Samples: 1, Failures: 1}
+	for name, c := range map[string]struct {
+		do   func(ctx context.Context, silent func(time.Duration))
+		want breaker.Counts
+	}{
+		"in time": {func(ctx context.Context, silent func(time.Duration)) {
+			silent(promised)
+		}, fine},
+		"never": {func(ctx context.Context, silent func(time.Duration)) {
+			silent(promised + 1)
+		}, lost},
+		// The SDK may have sent the last one later than the tool recorded it.
+		"a little late": {func(ctx context.Context, silent func(time.Duration)) {
+			activity.RecordHeartbeat(ctx)
+			silent(2 * promised)
+		}, fine},
+		"not any more": {func(ctx context.Context, silent func(time.Duration)) {
+			activity.RecordHeartbeat(ctx)
+			silent(2*promised + 1)
+		}, lost},
+		"time and again": {func(ctx context.Context, silent func(time.Duration)) {
+			for range 5 {
+				silent(promised)
+				activity.RecordHeartbeat(ctx)
+			}
+		}, fine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := &clock{}
+			config := guarded(clock)
+			config.Dependencies[0].Breaker.Latency = time.Hour
+			p := newPlugin(t, config)
+			env := newWorkflowEnv()
+			env.SetWorkerOptions(options(p, &seen{}))
+			env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
+				c.do(ctx, clock.add)
+				return status{}, nil
+			}, activity.RegisterOptions{Name: tool})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+					StartToCloseTimeout: time.Hour, HeartbeatTimeout: promised,
+				})
+				return workflow.ExecuteActivity(ctx, tool, query{}).Get(ctx, nil)
+			})
+			require.NoError(t, env.GetWorkflowError())
+			assert.Equal(t, c.want, counted(t, p))
+		})
+	}
+}
+
 // stopping runs a tool on a worker that is shut down while it runs.
 func stopping(t *testing.T, p *interceptor.Plugin) {
 	t.Helper()
