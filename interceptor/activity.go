@@ -62,6 +62,7 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 	}
 	ctx = context.WithValue(ctx, callKey{}, c)
 	c.watch(ctx)
+	p.pending.add(c)
 	// A panic, or a Goexit, hands the permit back as well; the SDK recovers it.
 	outcome := breaker.Failure
 	if d.Breaker.IgnorePanics {

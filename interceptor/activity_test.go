@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	sdkinterceptor "go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -323,6 +324,44 @@ func TestDeadline_OfTheAttemptIsAFailure(t *testing.T) {
 	})
 	require.Error(t, env.GetWorkflowError())
 	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p))
+}
+
+// late is an interceptor that takes so long that the deadline has passed when the
+// breaker is asked.
+type late struct {
+	sdkinterceptor.WorkerInterceptorBase
+}
+
+func (*late) InterceptActivity(_ context.Context, next sdkinterceptor.ActivityInboundInterceptor) sdkinterceptor.ActivityInboundInterceptor {
+	return &lateInbound{sdkinterceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type lateInbound struct {
+	sdkinterceptor.ActivityInboundInterceptorBase
+}
+
+func (i *lateInbound) ExecuteActivity(ctx context.Context, in *sdkinterceptor.ExecuteActivityInput) (any, error) {
+	ctx, cancel := context.WithDeadline(ctx, time.Now().Add(-time.Second))
+	defer cancel()
+	return i.Next.ExecuteActivity(ctx, in)
+}
+
+func TestDeadline_MayHavePassedBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	const calls = 9
+	p := newPlugin(t, guarded(&clock{}))
+	env := newSuite().NewTestActivityEnvironment()
+	o := options(p, &seen{})
+	o.Interceptors = append(o.Interceptors, &late{})
+	env.SetWorkerOptions(o)
+	env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
+		return status{}, ctx.Err()
+	}, activity.RegisterOptions{Name: tool})
+	for range calls {
+		_, err := env.ExecuteActivity(tool, query{})
+		require.Error(t, err)
+	}
+	assert.Equal(t, breaker.Counts{Samples: calls, Failures: calls}, counted(t, p))
 }
 
 // The server gives an attempt up once the tool is silent for longer than it

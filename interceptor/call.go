@@ -18,14 +18,16 @@ type call struct {
 	dependency *dependency
 	info       activity.Info
 	clock      breaker.Clock
-	// unwatch lets go of the attempt's context.
-	unwatch func() bool
 
 	mu     sync.Mutex
 	permit breaker.Permit
-	ended  bool
+	// unwatch lets go of the attempt's context.
+	unwatch func() bool
+	ended   bool
 	// ending is run once the call has ended.
 	ending func()
+	// deadline ends a call that is to be completed elsewhere.
+	deadline *time.Timer
 	// heartbeat is when the tool last recorded one, if it has, or when it began.
 	heartbeat time.Duration
 	beaten    bool
@@ -36,6 +38,9 @@ type call struct {
 // watch ends the call at the attempt's deadline, when the server takes it as
 // timed out, and not when a tool that ignores its context comes back.
 func (c *call) watch(ctx context.Context) {
+	// A context that is done already ends the call before this is over.
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.heartbeat = c.clock.Elapsed()
 	c.unwatch = context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -46,16 +51,19 @@ func (c *call) watch(ctx context.Context) {
 
 // end records the outcome, the first time.
 func (c *call) end(outcome breaker.Outcome) {
-	c.unwatch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return
 	}
 	c.ended = true
+	c.unwatch()
 	c.permit.Done(outcome)
 	if c.ending != nil {
 		c.ending()
+	}
+	if c.deadline != nil {
+		c.deadline.Stop()
 	}
 }
 
