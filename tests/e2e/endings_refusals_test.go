@@ -1,0 +1,112 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/toolcall"
+)
+
+// carryOutTogether calls a tool again and again in a run that remembers, and gives
+// what a model reads each time.
+func carryOutTogether(ctx workflow.Context, tool string, times int) ([]string, error) {
+	ctx = toolcall.WithRun(workflow.WithActivityOptions(ctx, *once(workflow.ActivityOptions{})), toolcall.Run{})
+	var texts []string
+	for range times {
+		r, err := toolcall.Execute[json.RawMessage](ctx, tool, false)
+		if err != nil || r.Outcome() != toolcall.Refused {
+			return nil, fmt.Errorf("not refused: %v, %w", r.Outcome(), err)
+		}
+		texts = append(texts, r.ForModel())
+	}
+	return texts, nil
+}
+
+func testEndingsRefusals(t *testing.T, address string) {
+	b := newBench(t, address, client.Options{})
+	b.tool("refused", opened(2), obliging)
+	b.tool("refused-locally", opened(2), obliging)
+	b.tool("worded", opened(2), obliging)
+	b.tool("remembered", opened(2), obliging)
+	b.tool("huge-answer", patient, func(context.Context, bool) (string, error) { return strings.Repeat("x", 3<<20), nil })
+	b.open()
+
+	// An outage is the breaker's to report, once.
+	for _, c := range []struct {
+		tool, failures string
+		how            how
+	}{
+		{"refused", "temporal_activity_execution_failed", asActivity},
+		{"refused-locally", "temporal_local_activity_execution_failed", asLocal},
+	} {
+		t.Run(c.tool+" floods neither logs nor metrics and is no sample", func(t *testing.T) {
+			t.Parallel()
+			const refusals = 20
+			for range 2 {
+				require.Equal(t, toolcall.Failed, b.call(t, plan{Tool: c.tool, Fail: true, How: c.how}).outcome())
+			}
+			before := b.settled(t, c.tool)
+			require.Equal(t, breaker.Open, before.State)
+			require.EqualValues(t, 2, b.meter.count(c.failures, c.tool), "the tool's own failures are counted")
+			logged := func() int { return len(b.logs.with("ActivityType=" + c.tool)) }
+			ownFailures := logged()
+
+			for range refusals {
+				assertRefused(t, c.tool, b.call(t, plan{Tool: c.tool, How: c.how}))
+			}
+			assert.EqualValues(t, 2, b.meter.count(c.failures, c.tool))
+			assert.Equal(t, ownFailures, logged())
+			after := b.settled(t, c.tool)
+			assert.Equal(t, before.Counted, after.Counted)
+			assert.Equal(t, before.Evidence, after.Evidence)
+			assert.EqualValues(t, refusals, after.Refused-before.Refused)
+			assert.Equal(t, 2, b.calls(c.tool))
+		})
+	}
+	t.Run("its text alone says what is to be known", func(t *testing.T) {
+		t.Parallel()
+		b.trip(t, "worded", 2)
+		text := b.call(t, plan{Tool: "worded"}).Result.ForModel()
+		assert.Less(t, len(text), 500)
+		assert.Regexp(t, regexp.MustCompile(`^worded \(eu-west\) is temporarily unavailable; worded was not executed\. `+
+			`Do not call it again before \d\d:\d\d:\d\d UTC \(in \d+ s\)\. `), text)
+	})
+	t.Run("a run remembers it", func(t *testing.T) {
+		t.Parallel()
+		b.trip(t, "remembered", 2)
+		events := map[int]int{}
+		for _, times := range []int{1, 10} {
+			run := b.startAs(t, carryOutTogether, "remembered", times)
+			texts := await[[]string](t, run)
+			require.Len(t, texts, times)
+			if times > 1 {
+				assert.Contains(t, texts[times-1], fmt.Sprintf("refusal %d in this run", times))
+			}
+			history := b.history(t, run)
+			assert.Len(t, ofType(history, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED), 1)
+			events[times] = len(history)
+		}
+		assert.Equal(t, events[1], events[10], "nine more calls leave no trace in the history")
+	})
+	// The dependency did answer; it is the server that does not take it.
+	t.Run("an answer over the server's limit is a failure and the run goes on", func(t *testing.T) {
+		t.Parallel()
+		got := b.call(t, plan{Tool: "huge-answer"})
+		assert.Equal(t, toolcall.Failed, got.outcome(), "%+v", got)
+		assert.Equal(t, "huge-answer failed (payloadSizeError).", got.Result.ForModel())
+		assert.Equal(t, "payloadSizeError retryable", got.Error, "by the SDK: a policy without end needs the type among its non-retryable ones")
+		b.expect(t, "huge-answer", answered)
+		assert.Equal(t, 1, b.calls("huge-answer"))
+	})
+}
