@@ -99,14 +99,18 @@ func testEndingsRefusals(t *testing.T, address string) {
 		}
 		assert.Equal(t, events[1], events[10], "nine more calls leave no trace in the history")
 	})
-	// The dependency did answer; it is the server that does not take it.
-	t.Run("an answer over the server's limit is a failure and the run goes on", func(t *testing.T) {
-		t.Parallel()
-		got := b.call(t, plan{Tool: "huge-answer"})
-		assert.Equal(t, toolcall.Failed, got.outcome(), "%+v", got)
-		assert.Equal(t, "huge-answer failed (payloadSizeError).", got.Result.ForModel())
-		assert.Equal(t, "payloadSizeError retryable", got.Error, "by the SDK: a policy without end needs the type among its non-retryable ones")
-		b.expect(t, "huge-answer", answered)
-		assert.Equal(t, 1, b.calls("huge-answer"))
-	})
+	// The dependency did answer; it is Temporal that does not take it. By the SDK's
+	// word it may be retried, so a policy without end has to name it.
+	for name, options := range map[string]*workflow.ActivityOptions{
+		"after the last attempt": retried(2), "at once where it is listed": retried(0, "payloadSizeError"),
+	} {
+		t.Run("an answer over the size limit is a failure and the run goes on, "+name, func(t *testing.T) {
+			got := b.call(t, plan{Tool: "huge-answer", Options: options})
+			assert.Equal(t, toolcall.Failed, got.outcome(), "%+v", got)
+			assert.Equal(t, "huge-answer failed (payloadSizeError).", got.Result.ForModel())
+			assert.Equal(t, "payloadSizeError retryable", got.Error)
+		})
+	}
+	b.expect(t, "huge-answer", breaker.Counts{Samples: 3})
+	assert.Equal(t, 3, b.calls("huge-answer"), "two attempts, and one")
 }
