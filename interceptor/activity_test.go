@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	sdkinterceptor "go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -324,6 +325,38 @@ func TestDeadline_OfTheAttemptIsAFailure(t *testing.T) {
 	})
 	require.Error(t, env.GetWorkflowError())
 	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p))
+}
+
+// completing takes completed activities.
+type completing struct{ client.Client }
+
+func (completing) CompleteActivity(context.Context, []byte, any, error) error { return nil }
+
+// Whoever was handed the task token may be faster than the tool is to return.
+func TestCompletion_MayComeBeforeTheToolReturns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  error
+		want breaker.Counts
+	}{
+		"with success":  {nil, breaker.Counts{Samples: 1}},
+		"with an error": {httpError(503), breaker.Counts{Samples: 1, Failures: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := interceptor.NewPlugin(completing{}, guarded(&clock{}))
+			require.NoError(t, err)
+			env, seen := newWorker(p, tool, func(ctx context.Context, _ query) (status, error) {
+				if err := p.CompleteActivity(ctx, activity.GetInfo(ctx).TaskToken, status{}, c.end); err != nil {
+					return status{}, err
+				}
+				return status{}, activity.ErrResultPending
+			})
+			_, _ = env.ExecuteActivity(tool, query{})
+			assert.Equal(t, activity.ErrResultPending, seen.err)
+			assert.Equal(t, c.want, counted(t, p))
+		})
+	}
 }
 
 // late is an interceptor that takes so long that the deadline has passed when the

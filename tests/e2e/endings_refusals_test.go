@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,8 +36,8 @@ func carryOutTogether(ctx workflow.Context, tool string, times int) ([]string, e
 
 func testEndingsRefusals(t *testing.T, address string) {
 	b := newBench(t, address, client.Options{})
-	b.tool("refused", opened(2), obliging)
-	b.tool("refused-locally", opened(2), obliging)
+	b.tool("refused-as-activity", opened(2), obliging)
+	b.tool("refused-as-local", opened(2), obliging)
 	b.tool("worded", opened(2), obliging)
 	b.tool("remembered", opened(2), obliging)
 	b.tool("huge-answer", patient, func(context.Context, bool) (string, error) { return strings.Repeat("x", 3<<20), nil })
@@ -47,8 +48,8 @@ func testEndingsRefusals(t *testing.T, address string) {
 		tool, failures string
 		how            how
 	}{
-		{"refused", "temporal_activity_execution_failed", asActivity},
-		{"refused-locally", "temporal_local_activity_execution_failed", asLocal},
+		{"refused-as-activity", "temporal_activity_execution_failed", asActivity},
+		{"refused-as-local", "temporal_local_activity_execution_failed", asLocal},
 	} {
 		t.Run(c.tool+" floods neither logs nor metrics and is no sample", func(t *testing.T) {
 			t.Parallel()
@@ -59,14 +60,16 @@ func testEndingsRefusals(t *testing.T, address string) {
 			before := b.settled(t, c.tool)
 			require.Equal(t, breaker.Open, before.State)
 			require.EqualValues(t, 2, b.meter.count(c.failures, c.tool), "the tool's own failures are counted")
-			logged := func() int { return len(b.logs.with("ActivityType=" + c.tool)) }
-			ownFailures := logged()
+			require.Eventually(t, func() bool {
+				return len(b.logs.with("Breaker opened. dependency="+c.tool)) == 1
+			}, soon, 5*time.Millisecond)
+			logged := b.logs.with(c.tool)
 
 			for range refusals {
 				assertRefused(t, c.tool, b.call(t, plan{Tool: c.tool, How: c.how}))
 			}
 			assert.EqualValues(t, 2, b.meter.count(c.failures, c.tool))
-			assert.Equal(t, ownFailures, logged())
+			assert.Equal(t, logged, b.logs.with(c.tool))
 			after := b.settled(t, c.tool)
 			assert.Equal(t, before.Counted, after.Counted)
 			assert.Equal(t, before.Evidence, after.Evidence)

@@ -15,9 +15,9 @@ import (
 )
 
 // brief is a breaker that two failures open, and that takes a healthy dependency
-// back after about a second.
+// back after about two seconds.
 var brief = breaker.Config{
-	MinSamples: 2, Cooldown: time.Second, Ramp: []int{100}, RampStep: 200 * time.Millisecond, RampMinSamples: 1000,
+	MinSamples: 2, Cooldown: 2 * time.Second, Ramp: []int{100}, RampStep: 200 * time.Millisecond, RampMinSamples: 1000,
 }
 
 func waiting(d *interceptor.Dependency) { d.WhenOpen = interceptor.Wait }
@@ -27,6 +27,7 @@ func testEndingsRetries(t *testing.T, address string) {
 	b.tool("opens-between-attempts", opened(2), obliging)
 	b.tool("poisoned", breaker.Config{MinSamples: 4, MaxAttemptsCounted: 3}, obliging)
 	b.tool("waits", brief, obliging, waiting)
+	b.tool("waits-locally", brief, obliging, waiting)
 	b.tool("waits-no-attempt-left", opened(2), obliging, waiting)
 	b.tool("waits-no-time-left", opened(2), obliging, waiting)
 	b.tool("waits-type-listed", opened(2), obliging, waiting)
@@ -67,6 +68,17 @@ func testEndingsRetries(t *testing.T, address string) {
 		assert.False(t, refusal.GetNonRetryable())
 		assert.GreaterOrEqual(t, refusal.GetNextRetryDelay().AsDuration(), time.Second, "not the policy's 50 ms")
 		assert.Positive(t, b.settled(t, tool).Refused)
+	})
+	t.Run("waits as a local activity", func(t *testing.T) {
+		t.Parallel()
+		const tool = "waits-locally"
+		b.trip(t, tool, 2)
+		got := b.call(t, plan{Tool: tool, How: asLocal, Options: retried(0)})
+		assert.Equal(t, toolcall.OK, got.outcome(), "%+v", got)
+		assert.Equal(t, 3, b.calls(tool), "once for this call")
+		refused := b.settled(t, tool).Refused
+		assert.Positive(t, refused)
+		assert.Less(t, refused, int64(5), "not every 50 ms")
 	})
 	// Where Temporal would not try again, waiting would only tell the workflow less.
 	for tool, options := range map[string]*workflow.ActivityOptions{
