@@ -32,6 +32,9 @@ type Watcher struct {
 	// Apply takes each table, from one goroutine at a time.
 	Apply  func(Table)
 	Logger log.Logger
+	// DataConverter reads the board's memo, and must be what the client was made
+	// with. Default: the SDK's.
+	DataConverter converter.DataConverter
 
 	version int64
 }
@@ -55,7 +58,11 @@ func (w *Watcher) Bootstrap(ctx context.Context) error {
 		return nil
 	}
 	var table Table
-	if err := converter.GetDefaultDataConverter().FromPayload(payload, &table); err != nil {
+	dc := w.DataConverter
+	if dc == nil {
+		dc = converter.GetDefaultDataConverter()
+	}
+	if err := dc.FromPayload(payload, &table); err != nil {
 		return fmt.Errorf("reading the breaker board's memo: %w", err)
 	}
 	w.take(table)

@@ -124,6 +124,22 @@ func TestBootstrap_AppliesTheMemo(t *testing.T) {
 	assert.Equal(t, []fleet.Table{want}, *applied)
 }
 
+func TestBootstrap_ReadsAnEncodedMemo(t *testing.T) {
+	t.Parallel()
+	want := table(7, entry("carrier", breaker.Open, 5))
+	codec := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), converter.NewZlibCodec(converter.ZlibCodecOptions{AlwaysEncode: true}))
+	payload, err := codec.ToPayload(want)
+	require.NoError(t, err)
+	w, applied := newWatcher(&server{describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+		answer := memo(t, nil)
+		answer.WorkflowExecutionInfo.Memo.Fields[fleet.TableMemo] = payload
+		return answer, nil
+	}})
+	w.DataConverter = codec
+	require.NoError(t, w.Bootstrap(t.Context()))
+	assert.Equal(t, []fleet.Table{want}, *applied)
+}
+
 // No board yet, or one that is about to write its first memo: nothing is open.
 func TestBootstrap_TakesNoBoardForNothingOpen(t *testing.T) {
 	t.Parallel()

@@ -65,6 +65,7 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 	}
 	ctx = context.WithValue(ctx, callKey{}, c)
 	c.watch(ctx)
+	p.pending.add(c)
 	// A panic, or a Goexit, hands the permit back as well; the SDK recovers it.
 	outcome := breaker.Failure
 	if d.Breaker.IgnorePanics {
@@ -84,7 +85,7 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 		return result, err
 	}
 	outcome = d.classify(ctx, result, err)
-	if outcome == breaker.Ignored && ctx.Err() != nil && c.silent() {
+	if c.silent(outcome == breaker.Ignored && ctx.Err() != nil) {
 		outcome = breaker.Failure
 	}
 	if outcome == breaker.Success {

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	sdkinterceptor "go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -323,6 +325,132 @@ func TestDeadline_OfTheAttemptIsAFailure(t *testing.T) {
 	})
 	require.Error(t, env.GetWorkflowError())
 	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p))
+}
+
+// completing takes completed activities.
+type completing struct{ client.Client }
+
+func (completing) CompleteActivity(context.Context, []byte, any, error) error { return nil }
+
+// Whoever was handed the task token may be faster than the tool is to return.
+func TestCompletion_MayComeBeforeTheToolReturns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  error
+		want breaker.Counts
+	}{
+		"with success":  {nil, breaker.Counts{Samples: 1}},
+		"with an error": {httpError(503), breaker.Counts{Samples: 1, Failures: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := interceptor.NewPlugin(completing{}, guarded(&clock{}))
+			require.NoError(t, err)
+			env, seen := newWorker(p, tool, func(ctx context.Context, _ query) (status, error) {
+				if err := p.CompleteActivity(ctx, activity.GetInfo(ctx).TaskToken, status{}, c.end); err != nil {
+					return status{}, err
+				}
+				return status{}, activity.ErrResultPending
+			})
+			_, _ = env.ExecuteActivity(tool, query{})
+			assert.Equal(t, activity.ErrResultPending, seen.err)
+			assert.Equal(t, c.want, counted(t, p))
+		})
+	}
+}
+
+// late is an interceptor that takes so long that the deadline has passed when the
+// breaker is asked.
+type late struct {
+	sdkinterceptor.WorkerInterceptorBase
+}
+
+func (*late) InterceptActivity(_ context.Context, next sdkinterceptor.ActivityInboundInterceptor) sdkinterceptor.ActivityInboundInterceptor {
+	return &lateInbound{sdkinterceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type lateInbound struct {
+	sdkinterceptor.ActivityInboundInterceptorBase
+}
+
+func (i *lateInbound) ExecuteActivity(ctx context.Context, in *sdkinterceptor.ExecuteActivityInput) (any, error) {
+	ctx, cancel := context.WithDeadline(ctx, time.Now().Add(-time.Second))
+	defer cancel()
+	return i.Next.ExecuteActivity(ctx, in)
+}
+
+func TestDeadline_MayHavePassedBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	const calls = 9
+	p := newPlugin(t, guarded(&clock{}))
+	env := newSuite().NewTestActivityEnvironment()
+	o := options(p, &seen{})
+	o.Interceptors = append(o.Interceptors, &late{})
+	env.SetWorkerOptions(o)
+	env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
+		return status{}, ctx.Err()
+	}, activity.RegisterOptions{Name: tool})
+	for range calls {
+		_, err := env.ExecuteActivity(tool, query{})
+		require.Error(t, err)
+	}
+	assert.Equal(t, breaker.Counts{Samples: calls, Failures: calls}, counted(t, p))
+}
+
+// The server gives an attempt up once the tool is silent for longer than it
+// promised, however well it ends later on.
+func TestHeartbeat_MissedIsAFailure(t *testing.T) {
+	t.Parallel()
+	const promised = 10 * time.Second
+	fine, lost := breaker.Counts{Samples: 1}, breaker.Counts{Samples: 1, Failures: 1}
+	for name, c := range map[string]struct {
+		do   func(ctx context.Context, silent func(time.Duration))
+		want breaker.Counts
+	}{
+		"in time": {func(ctx context.Context, silent func(time.Duration)) {
+			silent(promised)
+		}, fine},
+		"never": {func(ctx context.Context, silent func(time.Duration)) {
+			silent(promised + 1)
+		}, lost},
+		// The SDK may have sent the last one later than the tool recorded it.
+		"a little late": {func(ctx context.Context, silent func(time.Duration)) {
+			activity.RecordHeartbeat(ctx)
+			silent(2 * promised)
+		}, fine},
+		"not any more": {func(ctx context.Context, silent func(time.Duration)) {
+			activity.RecordHeartbeat(ctx)
+			silent(2*promised + 1)
+		}, lost},
+		"time and again": {func(ctx context.Context, silent func(time.Duration)) {
+			for range 5 {
+				silent(promised)
+				activity.RecordHeartbeat(ctx)
+			}
+		}, fine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := &clock{}
+			config := guarded(clock)
+			config.Dependencies[0].Breaker.Latency = time.Hour
+			p := newPlugin(t, config)
+			env := newWorkflowEnv()
+			env.SetWorkerOptions(options(p, &seen{}))
+			env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
+				c.do(ctx, clock.add)
+				return status{}, nil
+			}, activity.RegisterOptions{Name: tool})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+					StartToCloseTimeout: time.Hour, HeartbeatTimeout: promised,
+				})
+				return workflow.ExecuteActivity(ctx, tool, query{}).Get(ctx, nil)
+			})
+			require.NoError(t, env.GetWorkflowError())
+			assert.Equal(t, c.want, counted(t, p))
+		})
+	}
 }
 
 // stopping runs a tool on a worker that is shut down while it runs.

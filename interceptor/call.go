@@ -21,18 +21,24 @@ type call struct {
 
 	mu     sync.Mutex
 	permit breaker.Permit
-	ended  bool
 	// unwatch lets go of the attempt's context.
 	unwatch func() bool
+	ended   bool
 	// ending is run once the call has ended.
 	ending func()
-	// heartbeat is when the tool last recorded one, or when it began.
+	// deadline ends a call that is to be completed elsewhere.
+	deadline *time.Timer
+	// heartbeat is when the tool last recorded one, if it has, or when it began.
 	heartbeat time.Duration
+	beaten    bool
+	// lapsed says that a heartbeat came later than promised.
+	lapsed bool
 }
 
 // watch ends the call at the attempt's deadline, when the server takes it as
 // timed out, and not when a tool that ignores its context comes back.
 func (c *call) watch(ctx context.Context) {
+	// A context that is done already ends the call before this is over.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heartbeat = c.clock.Elapsed()
@@ -56,21 +62,41 @@ func (c *call) end(outcome breaker.Outcome) {
 	if c.ending != nil {
 		c.ending()
 	}
+	if c.deadline != nil {
+		c.deadline.Stop()
+	}
 }
 
 // beat notes a heartbeat.
 func (c *call) beat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heartbeat = c.clock.Elapsed()
+	now := c.clock.Elapsed()
+	c.lapsed = c.lapsed || now-c.heartbeat > c.info.HeartbeatTimeout
+	c.heartbeat, c.beaten = now, true
 }
 
 // silent tells whether the tool has recorded no heartbeat for longer than it
-// promised, so that the server took the attempt as timed out.
-func (c *call) silent() bool {
+// promised, so that the server took the attempt as timed out, however the tool
+// ended. cancelled says that the attempt's context was: that is how the SDK passes
+// it on.
+func (c *call) silent(cancelled bool) bool {
+	limit := c.info.HeartbeatTimeout
+	if limit <= 0 {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.info.HeartbeatTimeout > 0 && c.clock.Elapsed()-c.heartbeat > c.info.HeartbeatTimeout
+	silence := c.clock.Elapsed() - c.heartbeat
+	if cancelled {
+		return c.lapsed || silence > limit
+	}
+	if c.beaten {
+		// The SDK holds a heartbeat back for up to 80 % of the timeout, so the server
+		// may have heard the last one that much later.
+		limit *= 2
+	}
+	return silence > limit
 }
 
 type callKey struct{}

@@ -32,8 +32,8 @@ type Config struct {
 	// OnTransition is told each edge of each breaker of this process, in order,
 	// off the path of any call. Optional.
 	OnTransition func(breaker.Transition)
-	// DataConverter encodes the arguments of synthetic calls, and must be what
-	// the client was made with. Default: the SDK's.
+	// DataConverter encodes the arguments of synthetic calls and reads what is open,
+	// and must be what the client was made with. Default: the SDK's.
 	DataConverter converter.DataConverter
 	// Logger defaults to slog's default logger.
 	Logger log.Logger

@@ -10,27 +10,23 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// pending holds the calls whose activities have returned
-// activity.ErrResultPending, by task token and by ID. The zero pending is empty.
+// pending holds the calls that may be completed elsewhere, by task token and by
+// ID: from the start, because whoever was handed the token may be faster than the
+// tool is to return activity.ErrResultPending. The zero pending is empty.
 type pending struct {
 	mu    sync.Mutex
 	calls map[string]*call
 }
 
-// await keeps a call until it is completed, or until its attempt's deadline if
-// nobody completes it.
-func (p *pending) await(c *call) {
-	token, id := string(c.info.TaskToken), pendingID(c.info.WorkflowExecution.ID, c.info.ActivityID)
-	p.mu.Lock()
-	if p.calls == nil {
-		p.calls = map[string]*call{}
+// add knows a call until it has ended.
+func (p *pending) add(c *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.info.IsLocalActivity {
+		return
 	}
-	p.calls[token], p.calls[id] = c, c
-	p.mu.Unlock()
-
-	timer := time.AfterFunc(time.Until(c.info.Deadline), func() { c.end(breaker.Failure) })
-	ending := func() {
-		timer.Stop()
+	token, id := string(c.info.TaskToken), pendingID(c.info.WorkflowExecution.ID, c.info.ActivityID)
+	c.ending = func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, key := range []string{token, id} {
@@ -39,14 +35,23 @@ func (p *pending) await(c *call) {
 			}
 		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls == nil {
+		p.calls = map[string]*call{}
+	}
+	p.calls[token], p.calls[id] = c, c
+}
+
+// await keeps a call whose activity has returned activity.ErrResultPending until it
+// is completed, or until its attempt's deadline if nobody completes it.
+func (p *pending) await(c *call) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	// The SDK ends the context when the activity returns.
 	c.unwatch()
-	ended := c.ended
-	c.ending = ending
-	c.mu.Unlock()
-	if ended {
-		ending()
+	if !c.ended {
+		c.deadline = time.AfterFunc(time.Until(c.info.Deadline), func() { c.end(breaker.Failure) })
 	}
 }
 

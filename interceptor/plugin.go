@@ -235,7 +235,9 @@ func (p *Plugin) startControl(ctx context.Context) error {
 	if err := control.Start(); err != nil {
 		return fmt.Errorf("starting the breaker's control worker: %w", err)
 	}
-	watcher := &fleet.Watcher{Client: p.client, TaskQueue: p.config.TaskQueue, Apply: p.apply, Logger: p.config.Logger}
+	watcher := &fleet.Watcher{
+		Client: p.client, TaskQueue: p.config.TaskQueue, Apply: p.apply, Logger: p.config.Logger, DataConverter: p.config.DataConverter,
+	}
 	bootstrap, cancelBootstrap := context.WithTimeout(ctx, bootstrapTimeout)
 	if err := watcher.Bootstrap(bootstrap); err != nil {
 		p.config.Logger.Warn("Starting without knowing what is open; every breaker begins closed.", "error", err)

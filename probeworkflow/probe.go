@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -95,6 +96,9 @@ func probeOnce(ctx workflow.Context, in ProbeInput, n int) ProbedCall {
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:                fmt.Sprintf("synthetic call %d of %d to %s", n, in.Successes, in.Key),
 	})
+	// The arguments are encoded already: the client's own converter would let a codec
+	// encrypt them once more.
+	ctx = workflow.WithDataConverter(ctx, converter.GetDefaultDataConverter())
 	err := workflow.ExecuteActivity(ctx, in.Call.Activity, rawArgs(in.Call.Args)...).Get(ctx, nil)
 	finding, observed := judgeProbe(err)
 	return ProbedCall{
