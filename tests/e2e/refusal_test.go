@@ -13,6 +13,7 @@ import (
 
 	carriertools "github.com/toolbreaker/toolbreaker/activities/carrier"
 	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/interceptor"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
@@ -58,6 +59,8 @@ func TestRefusalIsAResultThatTemporalNeverRetries(t *testing.T) {
 		assert.Contains(t, r.ForModel(), "Proceed without this information if you can, or escalate with what you have.")
 		assert.Equal(t, toolcall.Unavailable{
 			Code: toolcall.CodeUnavailable, Dependency: carriertools.Dependency, Region: carriertools.RegionEUWest,
+			RegionFrom: toolcall.RegionFromWorker, Refusals: 1,
+			Tools: interceptor.Tools(carriertools.GetDeliveryStatus, carriertools.GetTrackingEvents, carriertools.CreateReturnLabel, statusResult),
 			Since: plain.Unavailable.Since, Rule: breaker.RuleFailureRate, Reason: "3 of 3 calls failed in 10s (over 50%)",
 			Outage: probeworkflow.OutageID(euWest),
 		}, told(r.Unavailable))
