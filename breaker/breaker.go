@@ -381,7 +381,8 @@ func (b *Breaker) enter(now time.Duration, to State, reason Reason, local bool) 
 		b.wake()
 	}
 	b.registry.enqueue(Transition{
-		Key: b.key, From: from, To: to, At: wall, Reason: reason, Evidence: evidence, Local: local, Edge: b.edges,
+		Key: b.key, From: from, To: to, At: wall, Reason: reason, Evidence: evidence, HoldOff: max(0, b.heldOff-now),
+		Local: local, Edge: b.edges,
 	})
 }
 

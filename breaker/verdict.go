@@ -34,6 +34,9 @@ type Transition struct {
 	Reason Reason
 	// Evidence is what the window held when the edge was taken.
 	Evidence Evidence
+	// HoldOff is for how much longer the dependency asked to be left alone; see
+	// [Breaker.HoldOff]. 0: it did not.
+	HoldOff time.Duration
 	// Local is true when this process took the edge by itself, false when a
 	// verdict of the fleet did.
 	Local bool

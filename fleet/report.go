@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"time"
+
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
@@ -19,6 +21,9 @@ type Report struct {
 	State breaker.State `json:"state"`
 	// Epoch is the newest verdict the worker had heard; 0 before any.
 	Epoch int64 `json:"epoch"`
+	// HoldOff is for how much longer the dependency asked this worker to be left
+	// alone, as by Retry-After. 0: it did not.
+	HoldOff time.Duration `json:"hold_off_ns,omitempty"`
 	breaker.Evidence
 }
 

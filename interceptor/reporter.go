@@ -59,7 +59,7 @@ func (r *reporter) tripped(t breaker.Transition) {
 		return
 	}
 	r.mu.Lock()
-	r.trips[t.Key] = fleet.Report{State: t.From, Epoch: b.Snapshot().Epoch, Evidence: t.Evidence}
+	r.trips[t.Key] = fleet.Report{State: t.From, Epoch: b.Snapshot().Epoch, HoldOff: t.HoldOff, Evidence: t.Evidence}
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:

@@ -192,6 +192,16 @@ func TestReporter_StartsAnOutageWithATrip(t *testing.T) {
 	})
 }
 
+func TestReporter_TellsForHowLongTheDependencyAskedToBeLeftAlone(t *testing.T) {
+	t.Parallel()
+	inProcess(t, asItIs, func(t *testing.T, p *process) {
+		call(t, p.Plugin, 10, "", paced{503, 2 * time.Minute})
+		reports := p.reports()
+		require.Len(t, reports, 1)
+		assert.Equal(t, 2*time.Minute, reports[0].report.HoldOff)
+	})
+}
+
 func TestReporter_TellsEachKeyOfItsOwnOutage(t *testing.T) {
 	t.Parallel()
 	inProcess(t, func(c *interceptor.Config) { *c = byRegion(*c) }, func(t *testing.T, p *process) {

@@ -40,6 +40,8 @@ type Carried struct {
 	Round  int            `json:"round"`
 	Reason breaker.Reason `json:"reason"`
 	Report OutageReport   `json:"report"`
+	// HeldOff is until when the dependency asked to be left alone.
+	HeldOff time.Time `json:"held_off,omitzero"`
 }
 
 // OutageReport is the result of a completed outage.
@@ -77,11 +79,13 @@ type outage struct {
 	// signals hold the reports that have arrived and are not heard yet.
 	signals workflow.ReceiveChannel
 	// name is the state for people: the verdict's, or "suspected".
-	name      string
-	reports   fleet.Reports
-	verdict   breaker.Verdict
-	entered   time.Time
-	round     int
+	name    string
+	reports fleet.Reports
+	verdict breaker.Verdict
+	entered time.Time
+	round   int
+	// heldOff is until when the dependency asked to be left alone.
+	heldOff   time.Time
 	lastProbe *ProbeReport
 	workers   map[string]bool
 	report    OutageReport
@@ -113,6 +117,7 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	var reason breaker.Reason
 	if c := in.Carried; c != nil {
 		o.verdict.Epoch, o.verdict.Since, o.round, o.report = c.Epoch, c.Report.Since, c.Round, c.Report
+		o.heldOff = c.HeldOff
 		reason = c.Reason
 	} else {
 		var guilty bool
@@ -153,6 +158,9 @@ func (o *outage) hear(ctx workflow.Context) {
 		if o.reports.Add(r) {
 			o.workers[r.Worker] = true
 			news = true
+			if until := workflow.Now(ctx).Add(min(r.HoldOff, o.Breaker.MaxCooldown)); r.HoldOff > 0 && until.After(o.heldOff) {
+				o.heldOff = until
+			}
 		}
 		r = fleet.Report{}
 	}
@@ -227,6 +235,8 @@ func (o *outage) open(ctx workflow.Context, reason breaker.Reason) error {
 	// not probed together.
 	cooldown := o.Breaker.CooldownFor(o.round)
 	cooldown += time.Duration(float64(cooldown) * 0.2 * (random(ctx) - 0.5))
+	// What the dependency asked for only ever prolongs it.
+	cooldown = max(cooldown, min(o.heldOff.Sub(workflow.Now(ctx)), o.Breaker.MaxCooldown))
 	o.report.Rounds++
 	o.enter(ctx, breaker.Verdict{State: breaker.Open, Reason: reason}, cooldown)
 	return sleep(ctx, cooldown, "cooldown")
@@ -428,7 +438,7 @@ func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) erro
 	o.leave(workflow.Now(ctx))
 	o.report.Workers += len(o.workers)
 	return workflow.NewContinueAsNewError(ctx, OutageWorkflow, OutageInput{Settings: o.Settings, Carried: &Carried{
-		Epoch: o.verdict.Epoch, Round: o.round, Reason: reason, Report: o.report,
+		Epoch: o.verdict.Epoch, Round: o.round, Reason: reason, Report: o.report, HeldOff: o.heldOff,
 	}})
 }
 

@@ -152,6 +152,23 @@ func TestOutage_CoolsDownLongerEachTimeAProbeFails(t *testing.T) {
 	assert.Equal(t, 6, i.result().Rounds)
 }
 
+// What the dependency asks for by Retry-After prolongs the wait and never cuts it
+// short, within the cap, whatever a report holds.
+func TestOutage_CoolsDownForAsLongAsTheDependencyAsked(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Second, 5 * time.Second: 10 * time.Second, 30 * time.Second: 30 * time.Second,
+		time.Hour: 40 * time.Second, -time.Hour: 10 * time.Second, 1<<63 - 1: 40 * time.Second,
+	} {
+		i := newIncident(t)
+		i.heard = i.busy
+		r := down("worker-1")
+		r.HoldOff = asked
+		i.runWith(settings(), r)
+		about(t, want, i.cooldowns()[0])
+	}
+}
+
 // Nobody could ask, so nothing was learnt: a region without workers must not end
 // up in the longest cooldown, and must not be let through either.
 func TestOutage_CoolsDownNoLongerWhenNobodyCouldProbe(t *testing.T) {

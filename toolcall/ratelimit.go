@@ -30,7 +30,7 @@ func NewRateLimit(tool string, after time.Duration, now time.Time) RateLimit {
 	when := "later"
 	if after > 0 {
 		l.RetryAt = roundUp(now.Add(max(after, time.Second)).UTC(), time.Millisecond)
-		when = "after " + clock(l.RetryAt)
+		when = "after " + clock(l.RetryAt, int(after.Seconds()))
 	}
 	l.Message = fmt.Sprintf("%s is rate-limited: its dependency works and asks for fewer calls. Call it again %s, or proceed without this information.", tool, when)
 	return l

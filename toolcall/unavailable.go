@@ -172,7 +172,7 @@ func (u Unavailable) instruction() string {
 	if u.Refusals > 1 {
 		s += " " + u.told()
 	}
-	s += fmt.Sprintf(" Do not call it again before %s (in %d s).", clock(u.RetryAt), u.RetryAfterSeconds)
+	s += fmt.Sprintf(" Do not call it again before %s (in %d s).", clock(u.RetryAt, u.RetryAfterSeconds), u.RetryAfterSeconds)
 	switch {
 	case u.Required:
 		s += " It is required: wait until then, or stop and escalate; do not answer without it."
@@ -228,8 +228,15 @@ func shortened(text string, bytes int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// clock is a time to retry at as a model reads it.
-func clock(t time.Time) string { return roundUp(t.UTC(), time.Second).Format("15:04:05 UTC") }
+// clock is a time to retry at as a model reads it, with its date if it is further
+// away than a time of day can say.
+func clock(t time.Time, away int) string {
+	layout := "15:04:05 UTC"
+	if away >= 24*60*60 {
+		layout = "2006-01-02 15:04:05 UTC"
+	}
+	return roundUp(t.UTC(), time.Second).Format(layout)
+}
 
 // roundUp rounds a time to retry at to whole units: rounded down, whoever heeds
 // it would come too early.

@@ -270,3 +270,23 @@ func TestSince_IsUTC(t *testing.T) {
 	u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, r, now)
 	assert.Equal(t, now.Add(123*time.Millisecond), u.Since)
 }
+
+// An operator may switch a tool off for days: a time of day alone would read as
+// today's.
+func TestRetryTime_HasADateWhenItIsDaysAway(t *testing.T) {
+	t.Parallel()
+	r := refusal()
+	r.RetryAt = now.Add(24*time.Hour - time.Second)
+	assert.Contains(t, toolcall.NewUnavailable(toolcall.About{Tool: "t"}, r, now).Message, "before 13:59:59 UTC (in 86399 s)")
+	r.RetryAt = now.Add(7 * 24 * time.Hour)
+	assert.Contains(t, toolcall.NewUnavailable(toolcall.About{Tool: "t"}, r, now).Message, "before 2026-03-08 14:00:00 UTC (in 604800 s)")
+}
+
+// Two refusals of one state of the breaker name one time.
+func TestRetryTime_DoesNotGrowBetweenTwoRefusals(t *testing.T) {
+	t.Parallel()
+	first := toolcall.NewUnavailable(toolcall.About{Tool: "t"}, refusal(), now)
+	second := toolcall.NewUnavailable(toolcall.About{Tool: "t"}, refusal(), now.Add(20*time.Second))
+	assert.Equal(t, first.RetryAt, second.RetryAt)
+	assert.Equal(t, 10, second.RetryAfterSeconds)
+}
