@@ -9,7 +9,7 @@ demo:
 # Every test of every module under the race detector, and 100,000 random stories
 # of the breaker against its reference model.
 test:
-	go test -race $(modules)
+	go test -race -timeout 20m $(modules)
 	go test ./tests/model -rapid.checks=100000
 
 # The library with a newer SDK than the embedded server compiles with.

@@ -32,8 +32,10 @@ import (
 // TestEndings is how a tool call can end, line by line, against a real server: what
 // the breaker records of it, and what the workflow gets. The groups share the
 // server; each has a namespace, and so a fleet, of its own.
+//
+// It does not run beside the outages: two cores carry the one or the other, and a
+// carrier that waits for a processor is a slow one.
 func TestEndings(t *testing.T) {
-	t.Parallel()
 	address := startTemporal(t, 100*time.Millisecond)
 	for name, group := range map[string]func(*testing.T, string){
 		"samples":    testEndingsSamples,

@@ -24,12 +24,11 @@ var parkedRuns = flag.Int("parked", 200, "how many runs wait for one dependency"
 // Woken together, parked runs would do to a dependency that has just come back
 // what the ramp is there to prevent.
 func TestParkedRunsGoOnInStepWithTheRamp(t *testing.T) {
-	t.Parallel()
 	runs := *parkedRuns
 	b := newBench(t, startTemporal(t, 100*time.Millisecond), client.Options{})
 	config := breaker.Config{
 		// Long enough for all of them to be parked first.
-		MinSamples: 2, Cooldown: 10*time.Second + time.Duration(runs)*10*time.Millisecond, RampStep: 5 * time.Second,
+		MinSamples: 2, Cooldown: 10*time.Second + time.Duration(runs)*30*time.Millisecond, RampStep: 5 * time.Second,
 	}
 	config.MaxCooldown = max(5*time.Minute, config.Cooldown)
 	b.tool("recovers", config, obliging)
