@@ -56,7 +56,7 @@
 // # What a call costs
 //
 // A good call while closed costs two readings of the clock and two
-// compare-and-swaps, a refused one one compare-and-swap; neither allocates or
+// compare-and-swaps, a refused call one of them; neither allocates or
 // takes a lock. What may decide something (a failure, a slow call, the first
 // call after a slice of the window or of the calls in flight has ended) takes
 // the breaker's lock for a few hundred nanoseconds, however many samples the

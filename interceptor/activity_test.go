@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdkinterceptor "go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
@@ -383,13 +384,8 @@ func TestDeadline_MayHavePassedBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	const calls = 9
 	p := newPlugin(t, guarded(&clock{}))
-	env := newSuite().NewTestActivityEnvironment()
-	o := options(p, &seen{})
-	o.Interceptors = append(o.Interceptors, &late{})
-	env.SetWorkerOptions(o)
-	env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
-		return status{}, ctx.Err()
-	}, activity.RegisterOptions{Name: tool})
+	env := newWorkerWith(worker.Options{Plugins: []worker.Plugin{unstarted{plugin: p, outermost: &late{}}}}, tool,
+		func(ctx context.Context, _ query) (status, error) { return status{}, ctx.Err() })
 	for range calls {
 		_, err := env.ExecuteActivity(tool, query{})
 		require.Error(t, err)
@@ -457,14 +453,12 @@ func TestHeartbeat_MissedIsAFailure(t *testing.T) {
 func stopping(t *testing.T, p *interceptor.Plugin) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	env := newSuite().NewTestActivityEnvironment()
 	o := options(p, &seen{})
 	o.BackgroundActivityContext = ctx
-	env.SetWorkerOptions(o)
-	env.RegisterActivityWithOptions(func(ctx context.Context, _ query) (status, error) {
+	env := newWorkerWith(o, tool, func(ctx context.Context, _ query) (status, error) {
 		stop()
 		return status{}, ctx.Err()
-	}, activity.RegisterOptions{Name: tool})
+	})
 	_, err := env.ExecuteActivity(tool, query{})
 	require.Error(t, err)
 }

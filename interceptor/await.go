@@ -21,6 +21,11 @@ const (
 	// lastLook is what is left of a parked run's time at its last look: the server's
 	// retry timer is about a second coarse.
 	lastLook = 2 * time.Second
+	// elsewhere is how long until a run looks again that met a worker without its
+	// dependency: workers of several configurations may serve one task queue.
+	elsewhere = time.Second
+	// unknownDependency is the type of the error when none of them had it.
+	unknownDependency = "UnknownDependency"
 )
 
 // awaitRecovery is the activity by which a run is parked: it ends when the run
@@ -33,36 +38,40 @@ const (
 // that step. So as many of the parked runs go on as calls pass, without anyone
 // counting them.
 func (p *Plugin) awaitRecovery(ctx context.Context, key breaker.Key) error {
+	info := activity.GetInfo(ctx)
+	now := p.config.Clock.Now()
 	d, ok := p.dependency(key.Dependency)
 	if !ok {
-		return temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("no dependency %q is configured here", key.Dependency), "UnknownDependency", nil)
+		return lookAgainIn(info, now, elsewhere, unknownDependency, fmt.Sprintf("no dependency %q is configured here", key.Dependency))
 	}
 	b, ok := p.breakers.Find(key)
 	if !ok {
 		return nil
 	}
-	info := activity.GetInfo(ctx)
 	place, moment := draw(info.WorkflowExecution.RunID, info.ActivityID)
-	now := p.config.Clock.Now()
-	wait := parkedFor(b.Snapshot(), d.Breaker, place, moment, now)
+	s := b.Snapshot()
+	wait := parkedFor(s, d.Breaker, place, moment, now)
 	if wait <= 0 {
 		return nil
 	}
-	said := fmt.Sprintf("%s is %v", key, b.Snapshot().State)
-	if limit := info.ScheduleToCloseTimeout; limit > 0 {
-		left := info.ScheduledTime.Add(limit).Sub(now)
-		if left <= lastLook {
-			return temporal.NewApplicationErrorWithOptions(said, toolcall.StillUnavailable, temporal.ApplicationErrorOptions{
-				NonRetryable: true, Category: temporal.ApplicationErrorCategoryBenign,
-			})
-		}
-		// A delay past what is left would end the activity now.
-		wait = min(wait, left-lastLook)
+	return lookAgainIn(info, now, wait, toolcall.StillUnavailable, fmt.Sprintf("%s is %v", key, s.State))
+}
+
+// lookAgainIn ends a look of a parked run: with the request for another one, or,
+// when there is no time for that, for good.
+func lookAgainIn(info activity.Info, now time.Time, wait time.Duration, kind, said string) error {
+	o := temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign}
+	// A delay past what is left would end the activity now.
+	left := info.ScheduledTime.Add(info.ScheduleToCloseTimeout).Sub(now)
+	switch {
+	case info.ScheduleToCloseTimeout <= 0:
+		o.NextRetryDelay = max(wait, time.Second)
+	case left <= lastLook:
+		o.NonRetryable = true
+	default:
+		o.NextRetryDelay = max(min(wait, left-lastLook), time.Second)
 	}
-	return temporal.NewApplicationErrorWithOptions(said, toolcall.StillUnavailable, temporal.ApplicationErrorOptions{
-		NextRetryDelay: max(wait, time.Second), Category: temporal.ApplicationErrorCategoryBenign,
-	})
+	return temporal.NewApplicationErrorWithOptions(said, kind, o)
 }
 
 // parkedFor is how long until a parked run should look again; 0 when it may go

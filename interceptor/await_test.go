@@ -77,11 +77,23 @@ func TestAwaitRecovery_HasALastLookBeforeItsTimeIsUp(t *testing.T) {
 
 func TestAwaitRecovery_RefusesADependencyNobodyKnows(t *testing.T) {
 	t.Parallel()
-	p := newPlugin(t, guarded(&clock{}))
-	unknown := park(t, p, breaker.Key{Dependency: "carier-api", Region: "eu-west"}, time.Hour)
+	p := newPlugin(t, guarded(&clock{elapsed: time.Since(wall)}))
+	unknown := park(t, p, breaker.Key{Dependency: "carier-api", Region: "eu-west"}, time.Second)
 	require.NotNil(t, unknown)
 	assert.True(t, unknown.NonRetryable())
 	assert.Contains(t, unknown.Message(), `"carier-api"`)
+}
+
+// Workers of two configurations served one task queue: a run that was parked for a
+// dependency of the one failed when the other picked it up.
+func TestAwaitRecovery_LeavesADependencyOfOtherWorkersToThem(t *testing.T) {
+	t.Parallel()
+	p := newPlugin(t, guarded(&clock{elapsed: time.Since(wall)}))
+	theirs := park(t, p, breaker.Key{Dependency: "search", Region: "eu-west"}, time.Hour)
+	require.NotNil(t, theirs)
+	assert.False(t, theirs.NonRetryable())
+	assert.Equal(t, "UnknownDependency", theirs.Type())
+	assert.Equal(t, `no dependency "search" is configured here`, theirs.Message())
 }
 
 // Ten thousand runs are parked when the dependency comes back. Woken together,

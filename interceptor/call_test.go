@@ -69,9 +69,7 @@ func TestCall_IsCountedOnceThoughThePluginWasGivenTwice(t *testing.T) {
 	config := guarded(&clock{})
 	config.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(&logged, nil)))
 	p := newPlugin(t, config)
-	env := newSuite().NewTestActivityEnvironment()
-	env.SetWorkerOptions(worker.Options{Plugins: []worker.Plugin{twice{plugin: p}}})
-	env.RegisterActivityWithOptions(answers, activity.RegisterOptions{Name: tool})
+	env := newWorkerWith(worker.Options{Plugins: []worker.Plugin{twice{plugin: p}}}, tool, answers)
 	for range 3 {
 		_, err := env.ExecuteActivity(tool, query{})
 		require.NoError(t, err)
@@ -166,9 +164,7 @@ func TestRefusal_IsWrappedByNoInterceptorOfTheWorker(t *testing.T) {
 	var s seen
 	o := options(p, &s)
 	o.Interceptors = []sdkinterceptor.WorkerInterceptor{&wrapping{}}
-	env := newSuite().NewTestActivityEnvironment()
-	env.SetWorkerOptions(o)
-	env.RegisterActivityWithOptions(answers, activity.RegisterOptions{Name: tool})
+	env := newWorkerWith(o, tool, answers)
 	_, err := env.ExecuteActivity(tool, query{})
 	require.Error(t, err)
 	require.IsType(t, (*temporal.ApplicationError)(nil), s.err)

@@ -131,10 +131,15 @@ func (i *seenInbound) ExecuteActivity(ctx context.Context, in *sdkinterceptor.Ex
 // with the plugin would, and what the worker sent for it.
 func newWorker(p *interceptor.Plugin, name string, f any) (*testsuite.TestActivityEnvironment, *seen) {
 	var s seen
+	return newWorkerWith(options(p, &s), name, f), &s
+}
+
+// newWorkerWith is newWorker for options of the test's own.
+func newWorkerWith(o worker.Options, name string, f any) *testsuite.TestActivityEnvironment {
 	env := newSuite().NewTestActivityEnvironment()
-	env.SetWorkerOptions(options(p, &s))
+	env.SetWorkerOptions(o)
 	env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
-	return env, &s
+	return env
 }
 
 // open opens the breaker of guarded by a verdict of the fleet.

@@ -39,6 +39,17 @@ func TestPending_IsNeitherSuccessNorLeak(t *testing.T) {
 	assert.Zero(t, s.Evidence.Window)
 }
 
+// What it returns is no outcome at all, neither for a customer's call nor for a
+// probe.
+func TestPending_AsksNoClassifier(t *testing.T) {
+	t.Parallel()
+	config := guarded(&clock{})
+	config.Dependencies[0].Classify = func(_ any, err error) (breaker.Outcome, bool) { return breaker.Failure, err != nil }
+	p := newPlugin(t, config)
+	leftPending(t, p)
+	assert.Zero(t, breakerOf(t, p, key).Evidence.Window)
+}
+
 func TestPending_EndsAsItIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -2,6 +2,7 @@ package interceptor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -67,7 +68,8 @@ type dependency struct {
 }
 
 func (d *dependency) classify(ctx context.Context, result any, err error) breaker.Outcome {
-	if d.Classify != nil && ctx.Err() == nil {
+	// An activity that ends elsewhere has no outcome yet, whoever is asked.
+	if d.Classify != nil && ctx.Err() == nil && !errors.Is(err, activity.ErrResultPending) {
 		if outcome, ok := d.askUser(result, err); ok {
 			return outcome
 		}

@@ -142,6 +142,10 @@ func TestProbe_EndsInWhatTheProbeWorkflowReads(t *testing.T) {
 		"failed for no reason":  {end: errors.New("hunter2"), kind: failed, message: "failed"},
 		"asked for a slow pace": {end: httpError(429), kind: ignored, message: "says nothing about the dependency"},
 		"ends elsewhere":        {end: activity.ErrResultPending, kind: ignored, message: "says nothing about the dependency"},
+		"ends elsewhere, whatever the user takes errors for": {
+			end: activity.ErrResultPending, classify: func(_ any, err error) (breaker.Outcome, bool) { return breaker.Failure, err != nil },
+			kind: ignored, message: "says nothing about the dependency",
+		},
 		// To a customer's call this is a healthy answer. A synthetic one is made to
 		// succeed: told "no", it may never have reached what it is to exercise.
 		"said no":                {end: httpError(404), kind: failed, message: "refused"},

@@ -2,7 +2,6 @@ package interceptor
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/toolbreaker/toolbreaker/toolcall"
+	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
 // rateLimited tells whether the dependency only asked for a slower pace.
@@ -44,11 +44,7 @@ func asRateLimit(tool string, err error, now time.Time) error {
 	}
 	after := retryAfter(err)
 	limit := toolcall.NewRateLimit(tool, after, now)
-	options := temporal.ApplicationErrorOptions{Cause: err, Details: []any{limit}}
-	if after > 0 {
-		// Temporal adds no jitter to it: everyone told so in one second would come
-		// back in one.
-		options.NextRetryDelay = after + rand.N(after/4+1)
-	}
-	return temporal.NewApplicationErrorWithOptions(limit.Message, toolcall.DependencyRateLimited, options)
+	return temporal.NewApplicationErrorWithOptions(limit.Message, toolcall.DependencyRateLimited, temporal.ApplicationErrorOptions{
+		Cause: err, Details: []any{limit}, NextRetryDelay: toolerror.NextRetryDelay(after),
+	})
 }

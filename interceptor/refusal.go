@@ -62,7 +62,7 @@ func mayRetry(info activity.Info, delay time.Duration, now time.Time) bool {
 		!slices.Contains(policy.NonRetryableErrorTypes, toolcall.DependencyUnavailable)
 }
 
-// closed caches which regions of a dependency are closed.
+// closedRegions caches which regions of a dependency are closed.
 type closedRegions struct {
 	mu      sync.Mutex
 	until   time.Duration

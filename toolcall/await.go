@@ -26,7 +26,7 @@ const (
 // AwaitRecovery parks the run until traffic to a dependency returns, or until
 // the timeout. It returns at once when there is no outage. It tells whether the
 // dependency can be had now; the error is not nil only when the run itself is over,
-// or when no worker is configured for the dependency.
+// or when no worker that it met until the timeout has such a dependency.
 //
 // Parked runs go on in step with the ramp: at a step of 10 % one in ten does,
 // spread over the step's length, so that nobody is woken just to be refused, and

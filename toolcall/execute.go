@@ -59,7 +59,7 @@ func (c Call[T]) execute(ctx workflow.Context) (Result[T], error) {
 	}
 	m := memoryOf(ctx)
 	if m == nil {
-		return Get[T](ctx, c.Tool, workflow.ExecuteActivity(ctx, c.Tool, c.Args...))
+		return get[T](ctx, c.Tool, workflow.ExecuteActivity(ctx, c.Tool, c.Args...))
 	}
 	if u, e := m.recall(ctx, c.Tool, c.Args); u != nil || e != nil {
 		return Result[T]{Unavailable: u, Error: e}, nil
@@ -89,7 +89,8 @@ func ExecuteAll[T any](ctx workflow.Context, calls ...Call[T]) ([]Result[T], err
 }
 
 // Get is the second half of [Execute], for a workflow that starts several
-// activities before it waits for the first.
+// activities before it waits for the first. Its context has the activity options
+// with which the call was made: a run's memory keeps task queues apart.
 func Get[T any](ctx workflow.Context, tool string, future workflow.Future) (Result[T], error) {
 	r, err := get[T](ctx, tool, future)
 	if m := memoryOf(ctx); m != nil && err == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -437,13 +438,17 @@ func TestExecute_ShowsTheRetriedToolsAnswer(t *testing.T) {
 // cancelled them.
 func TestExecuteAll_GivesEachCallItsOwnResult(t *testing.T) {
 	t.Parallel()
+	var others sync.WaitGroup
+	others.Add(3)
 	env := newAgentEnv(func(ctx context.Context, q query) (status, error) {
 		switch q.ID {
-		case "refused":
+		case "refused": // by two calls
+			defer others.Done()
 			return refuse(shared())(ctx, q)
 		case "slow":
-			time.Sleep(50 * time.Millisecond)
+			others.Wait()
 		case "failed":
+			defer others.Done()
 			return status{}, notFound
 		}
 		return status{TrackingID: q.ID}, nil

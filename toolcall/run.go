@@ -34,7 +34,8 @@ type Run struct {
 // the model reads grows firmer. Call it once, at the beginning of the workflow.
 //
 // What is remembered comes from the run's own history, so replay decides the
-// same. A workflow that already runs needs a workflow.GetVersion around it.
+// same. A workflow that already runs needs a workflow.GetVersion around it, and so
+// do other Tools, another Deadline and another Region.
 func WithRun(ctx workflow.Context, run Run) workflow.Context {
 	m := &memory{Run: run}
 	if run.Deadline > 0 {

@@ -73,7 +73,7 @@ func (e *HTTP) Application(message string) error {
 	return temporal.NewApplicationErrorWithOptions(message, e.name(), temporal.ApplicationErrorOptions{
 		NonRetryable:   e.refusal(),
 		Cause:          e,
-		NextRetryDelay: jittered(e.RetryAfter),
+		NextRetryDelay: NextRetryDelay(e.RetryAfter),
 	})
 }
 
@@ -104,10 +104,11 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// jittered spreads a wait over up to a quarter more. Temporal adds no jitter to
-// a next-retry delay, and everyone refused in one second would return in one.
-func jittered(wait time.Duration) time.Duration {
-	if wait == 0 {
+// NextRetryDelay spreads what a server asked for over up to a quarter more:
+// Temporal adds no jitter to a next-retry delay, and everyone told so in one second
+// would return in one. 0 stays 0, and leaves the delay to the retry policy.
+func NextRetryDelay(wait time.Duration) time.Duration {
+	if wait <= 0 {
 		return 0
 	}
 	return wait + rand.N(wait/4+1)

@@ -72,6 +72,6 @@ func testEndingsParked(t *testing.T, address string) {
 	})
 	t.Run("nobody's dependency", func(t *testing.T) {
 		t.Parallel()
-		assert.Equal(t, "UnknownDependency non-retryable", parked(t, "misspelt", time.Minute).Error)
+		assert.Equal(t, "UnknownDependency non-retryable", parked(t, "misspelt", 5*time.Second).Error)
 	})
 }

@@ -94,11 +94,11 @@ func testEndingsNeighbours(t *testing.T, address string) {
 	b := newBench(t, address, client.Options{})
 	b.tool("amid-others", opened(3), obliging)
 	b.makePlugin()
-	before := &noting{name: "before"}
-	after := &noting{name: "after"}
+	ofWorker := &noting{name: "of the worker"}
+	ofPlugin := &noting{name: "of a plugin"}
 	b.startWorker("tools", worker.Options{
-		Interceptors: []sdkinterceptor.WorkerInterceptor{before},
-		Plugins:      []worker.Plugin{b.plugin, after},
+		Interceptors: []sdkinterceptor.WorkerInterceptor{ofWorker},
+		Plugins:      []worker.Plugin{b.plugin, ofPlugin},
 	}, b.activities...)
 
 	assert.Equal(t, toolcall.OK, b.call(t, plan{Tool: "amid-others"}).outcome())
@@ -110,10 +110,10 @@ func testEndingsNeighbours(t *testing.T, address string) {
 	assertRefused(t, "amid-others", b.call(t, plan{Tool: "amid-others"}))
 	assert.Equal(t, 3, b.calls("amid-others"))
 	const own = "no connection"
-	assert.Equal(t, 3, before.calls)
-	assert.Equal(t, []string{own, own}, before.errs)
-	assert.Equal(t, 3, after.calls)
-	assert.Equal(t, []string{own, own}, after.errs)
+	assert.Equal(t, 3, ofWorker.calls)
+	assert.Equal(t, []string{own, own}, ofWorker.errs)
+	assert.Equal(t, 3, ofPlugin.calls)
+	assert.Equal(t, []string{own, own}, ofPlugin.errs)
 }
 
 // Two plugins in one process guard what each was told to, and the workers of one
