@@ -253,6 +253,28 @@ func TestReporter_RepeatsATripThatDidNotArrive(t *testing.T) {
 	})
 }
 
+// Admission asks the memory of its own process. In a bubble any wait would show:
+// time only passes while everybody waits.
+func TestReporter_NoCallWaitsWhileTemporalHangs(t *testing.T) {
+	t.Parallel()
+	inProcess(t, func(c *interceptor.Config) { *c = byRegion(*c) }, func(t *testing.T, p *process) {
+		p.slow = time.Hour
+		call(t, p.Plugin, 10, "us-east", httpError(503))
+		synctest.Wait()
+		began := time.Now()
+		for range 5 {
+			call(t, p.Plugin, 20, "us-east", nil)
+			call(t, p.Plugin, 1, "eu-west", nil)
+		}
+		call(t, p.Plugin, 6, "eu-west", httpError(503))
+		call(t, p.Plugin, 100, "eu-west", nil)
+		assert.Equal(t, began, time.Now())
+		assert.Empty(t, p.reports(), "the first report still hangs")
+		assert.EqualValues(t, 100, breakerOf(t, p.Plugin, breaker.Key{Dependency: "carrier-api", Region: "us-east"}).Refused)
+		assert.EqualValues(t, 100, breakerOf(t, p.Plugin, key).Refused)
+	})
+}
+
 // The report that is on its way is not the newest any more: that one follows.
 func TestReporter_TellsOfATripThatComesWhileItTells(t *testing.T) {
 	t.Parallel()

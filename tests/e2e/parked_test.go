@@ -73,7 +73,7 @@ func TestParkedRunsGoOnInStepWithTheRamp(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(woken) == runs
-	}, 2*time.Minute, 100*time.Millisecond, "nobody is left")
+	}, 2*time.Minute+time.Duration(runs)*50*time.Millisecond, 100*time.Millisecond, "nobody is left")
 
 	slices.SortFunc(woken, time.Time.Compare)
 	assert.True(t, woken[0].After(recovering.At), "nobody went on before traffic returned")
