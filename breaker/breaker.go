@@ -134,8 +134,8 @@ func (b *Breaker) configure(s *settings) {
 // call that has begun to hang. [Registry.Run] calls it.
 func (b *Breaker) Tick() { b.tick() }
 
-// tick tells whether the breaker needs another one.
-func (b *Breaker) tick() bool {
+// tick tells whether the breaker needs another one, and what it suspects.
+func (b *Breaker) tick() (awake bool, suspicion Suspicion) {
 	now := b.registry.clock.Elapsed()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,13 +143,14 @@ func (b *Breaker) tick() bool {
 	if g := b.generation; g != nil {
 		g.settle(now)
 		b.judge(now)
+		suspicion = b.suspect(now)
 		b.forget(now)
 	}
 	if b.refused.spread() {
 		b.publish()
 	}
 	b.awake = b.generation != nil || b.incident != nil
-	return b.awake
+	return b.awake, suspicion
 }
 
 // forget gives back the memory of a key that is closed and idle.
@@ -205,7 +206,7 @@ func (b *Breaker) publish() *gate {
 		r := b.generation.ring(b.settings.Latency)
 		g.shift, g.cellMask = r.shift, uint8(len(r.cells)-1)
 		copy(g.cells[:], r.cells)
-		g.seed, g.spreadAt = seed(b.generation.reseeds), spreadAt(b.generation.reseeds)
+		g.seed, g.spreadAt = seed(uint32(b.generation.reseeds)), spreadAt(uint32(b.generation.reseeds))
 	}
 	b.gate.Store(g)
 	return g

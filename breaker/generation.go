@@ -25,12 +25,16 @@ type generation struct {
 	// ended counts the samples of this generation, expired ones included.
 	ended int
 	// inFlight and hung are as of the last settling.
-	inFlight, hung int
+	inFlight, hung int32
+	// lastGood is when a call was last seen to have ended well, and bad how many
+	// have ended badly since, up to suspiciousInARow.
+	lastGood time.Duration
 	// now is the latest time that anybody brought to the lock.
 	now    time.Duration
 	window window
 	// reseeds is how often goroutines were spread over the cells anew.
-	reseeds uint32
+	reseeds uint16
+	bad     uint8
 
 	// collisions counts the races lost for a word of the ring.
 	collisions atomic.Uint32
@@ -38,7 +42,7 @@ type generation struct {
 }
 
 func newGeneration(now time.Duration, s *settings) *generation {
-	g := &generation{window: newWindow(now, s)}
+	g := &generation{window: newWindow(now, s), lastGood: now - s.Latency - 1}
 	g.latencies.turn = now + s.Window/2
 	g.ring(s.Latency)
 	return g
@@ -67,6 +71,9 @@ func (g *generation) count(c Counts) {
 	}
 }
 
+// good notes that a call has ended well.
+func (g *generation) good(now time.Duration) { g.bad, g.lastGood = 0, now }
+
 // see gives the latest time known. Callers read the clock before they take the
 // lock, some of them long before: to one of those, words taken into use since
 // would seem to be turns of the ring ahead.
@@ -82,9 +89,12 @@ func (g *generation) settle(now time.Duration) {
 	g.inFlight, g.hung = 0, 0
 	for _, r := range g.rings {
 		n := r.settle(now)
+		if n.ended > 0 {
+			g.good(now)
+		}
 		g.count(Counts{Samples: n.ended})
-		g.inFlight += n.calls
-		g.hung += n.hung
+		g.inFlight += int32(n.calls)
+		g.hung += int32(n.hung)
 	}
 	g.window.advance(now)
 	g.latencies.rotate(now, g.window.width*windowSlices)
@@ -127,5 +137,5 @@ func (g *generation) nextChange(now time.Duration) time.Duration {
 }
 
 func (g *generation) evidence() Evidence {
-	return Evidence{Window: g.window.total, Fast: g.window.fast, Hung: g.hung}
+	return Evidence{Window: g.window.total, Fast: g.window.fast, Hung: int(g.hung)}
 }

@@ -234,6 +234,11 @@ func (b *Breaker) finish(call ended, now time.Duration) {
 		}
 		g.count(counts)
 		g.latencies.add(call.took, 1)
+		if counts.Failures+counts.Slow > 0 {
+			g.bad = min(g.bad+1, suspiciousInARow)
+		} else {
+			g.good(now)
+		}
 		if b.state == Recovering && call.outcome == Success && !slow {
 			b.incident.rampGood++
 		}

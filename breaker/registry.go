@@ -28,6 +28,11 @@ type Registry struct {
 	// sets it to [rand.Float64]. Replace it before the first use; for tests.
 	Random func() float64
 
+	// OnSuspicion is told by each tick of each breaker that suspects its dependency,
+	// for as long as it does, outside every lock but that of ticking: it must not
+	// wait. Optional. Set it before the first use.
+	OnSuspicion func(*Breaker, Suspicion)
+
 	clock Clock
 	// breakers is read without a lock; mu serialises its changes.
 	breakers *table
@@ -216,8 +221,12 @@ func (r *Registry) Tick() {
 	r.awakeMu.Unlock()
 	still := ticked[:0:len(ticked)]
 	for _, b := range ticked {
-		if b.tick() {
+		awake, suspicion := b.tick()
+		if awake {
 			still = append(still, b)
+		}
+		if suspicion != Unsuspicious && r.OnSuspicion != nil {
+			r.OnSuspicion(b, suspicion)
 		}
 	}
 	r.awakeMu.Lock()

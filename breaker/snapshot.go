@@ -77,7 +77,7 @@ func (b *Breaker) Snapshot() Snapshot {
 		s.Share = b.incident.ramp.share
 	}
 	if g := b.generation; g != nil {
-		s.InFlight = g.inFlight
+		s.InFlight = int(g.inFlight)
 		s.Counted += int64(g.ended)
 		d := g.latencies.distribution()
 		s.Latency = Latencies{P50: d.Quantile(0.5), P90: d.Quantile(0.9), P99: d.Quantile(0.99), Max: d.Max()}
