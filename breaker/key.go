@@ -18,6 +18,18 @@ type Key struct {
 // String gives "dependency/region".
 func (k Key) String() string { return k.Dependency + "/" + k.Region }
 
+// Validate tells whether both names are such as [ValidateName] allows.
+func (k Key) Validate() error {
+	var errs []error
+	if err := ValidateName(k.Dependency); err != nil {
+		errs = append(errs, fmt.Errorf("dependency %w", err))
+	}
+	if err := ValidateName(k.Region); err != nil {
+		errs = append(errs, fmt.Errorf("region %w", err))
+	}
+	return errors.Join(errs...)
+}
+
 // maxNameLength keeps workflow IDs, search attributes and details short.
 const maxNameLength = 100
 

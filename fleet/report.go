@@ -17,6 +17,10 @@ type Report struct {
 	Sequence int64 `json:"sequence"`
 	// TaskQueue is where the tool's activities run; a probe goes there.
 	TaskQueue string `json:"task_queue"`
+	// Build is the worker's build ID, where it has one.
+	Build string `json:"build,omitempty"`
+	// Round is the [Question] that this answers; 0 for a report of its own accord.
+	Round int64 `json:"round,omitempty"`
 	// State is where the worker's breaker stood when it gathered the evidence.
 	State breaker.State `json:"state"`
 	// Epoch is the newest verdict the worker had heard; 0 before any.

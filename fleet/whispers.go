@@ -1,0 +1,109 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+)
+
+// Whisper is a sign too faint to be a suspicion: a worker's calls to a key go
+// wrong, and it has too few of them to say more.
+type Whisper struct {
+	Key    breaker.Key `json:"key"`
+	Worker string      `json:"worker"`
+}
+
+// whispers tells when the whispers about a key are more than noise. What noise
+// is, it learns: the busiest minute of the last hour that was no outage. The
+// zero value has heard nothing. It counts in whole numbers, so that it comes to
+// the same on every machine.
+type whispers struct {
+	// Tens counts by ten seconds over two minutes; Now numbers the running ten.
+	Tens [12]int `json:"tens"`
+	Now  int64   `json:"now"`
+	// Peaks is the busiest minute, by ten minutes over an hour.
+	Peaks [6]int `json:"peaks"`
+	// Deaf is until when whispers are only counted.
+	Deaf time.Time `json:"deaf,omitzero"`
+}
+
+const (
+	ten = 10 * time.Second
+	// enough is how many whispers within a minute are a suspicion where none are
+	// usual. Where some are, it takes twice as many more.
+	enough = 3
+	// deafFor is how long whispers are only counted after they have been wrong.
+	deafFor = 10 * time.Minute
+)
+
+// hear counts one whisper and tells whether they are a suspicion now.
+func (w *whispers) hear(now time.Time) bool {
+	w.advance(now)
+	w.Tens[w.Now%int64(len(w.Tens))]++
+	if now.Before(w.Deaf) {
+		return false
+	}
+	usual := 0
+	for _, p := range w.Peaks {
+		usual = max(usual, p)
+	}
+	if w.minute(0) < enough+2*usual {
+		return false
+	}
+	// One suspicion is enough for what is being whispered.
+	w.Deaf = now.Add(ten)
+	return true
+}
+
+// dismissed learns that there was no outage: so much is noise.
+func (w *whispers) dismissed(now time.Time) {
+	w.advance(now)
+	w.peak(w.minute(0))
+	w.Deaf = now.Add(deafFor)
+}
+
+// convicted forgets the last minutes: they were no noise.
+func (w *whispers) convicted() { *w = whispers{Now: w.Now, Peaks: w.Peaks} }
+
+// silent tells whether there is nothing to remember.
+func (w *whispers) silent(now time.Time) bool {
+	w.advance(now)
+	return w.Tens == [12]int{} && w.Peaks == [6]int{} && !now.Before(w.Deaf)
+}
+
+// minute is the sum of the six tens before the last skip ones.
+func (w *whispers) minute(skip int64) int {
+	sum := 0
+	for i := skip; i < skip+6 && i <= w.Now; i++ {
+		sum += w.Tens[(w.Now-i)%int64(len(w.Tens))]
+	}
+	return sum
+}
+
+// advance moves on to now. A minute counts as usual once another one has passed
+// after it: an outage that begins would otherwise hide behind itself.
+func (w *whispers) advance(now time.Time) {
+	target := now.Unix() / int64(ten/time.Second)
+	if target-w.Now >= 6*60 {
+		*w = whispers{Now: target, Deaf: w.Deaf}
+		return
+	}
+	for w.Now < target {
+		w.Now++
+		w.Tens[w.Now%int64(len(w.Tens))] = 0
+		if w.Now%60 == 0 {
+			w.Peaks[w.Now/60%int64(len(w.Peaks))] = 0
+		}
+		w.peak(w.minute(6))
+	}
+}
+
+func (w *whispers) peak(minute int) {
+	p := &w.Peaks[w.Now/60%int64(len(w.Peaks))]
+	*p = max(*p, minute)
+}
+
+// WhisperAgain is how long a worker keeps silent about a key after its n-th
+// whisper or suspicion in a row, counted from 0, that came to nothing: in the
+// long run noise costs one signal a worker an hour.
+func WhisperAgain(n int) time.Duration { return min(ten<<min(n, 20), time.Hour) }
