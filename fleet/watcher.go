@@ -141,7 +141,7 @@ func (w *Watcher) update(ctx context.Context) (client.WorkflowUpdateHandle, erro
 
 // StartBoard makes sure that the board runs.
 func StartBoard(ctx context.Context, c client.Client, taskQueue string) error {
-	_, err := c.ExecuteWorkflow(ctx, BoardOptions(taskQueue), BoardWorkflow, Table{})
+	_, err := c.ExecuteWorkflow(ctx, BoardOptions(taskQueue), BoardWorkflow, BoardInput{})
 	return err
 }
 

@@ -67,6 +67,15 @@ type incident struct {
 	// probed are the rounds that were run.
 	probed []probeworkflow.ProbeInput
 
+	// fleet is how many workers there are. Default: one.
+	fleet int
+	// asked are the questions that were put to it.
+	asked []probeworkflow.AskInput
+	// asking is told each question, with its number, from 1.
+	asking func(n int, q fleet.Question)
+	// dismissals are the entries that say that nothing is down.
+	dismissals []fleet.Entry
+
 	// heard is told each verdict that arrives at the board, with its number,
 	// from 1, before the outage hears that it has arrived.
 	heard func(n int, v breaker.Verdict)
@@ -83,6 +92,7 @@ func newIncident(t *testing.T) *incident {
 	i.env.RegisterWorkflowWithOptions(probeworkflow.Outage, workflow.RegisterOptions{Name: probeworkflow.OutageWorkflow})
 	i.env.RegisterWorkflowWithOptions(i.playProbe, workflow.RegisterOptions{Name: probeworkflow.ProbeWorkflow})
 	i.env.RegisterActivityWithOptions(i.playPublish, activity.RegisterOptions{Name: probeworkflow.PublishActivity})
+	i.env.RegisterActivityWithOptions(i.playAsk, activity.RegisterOptions{Name: probeworkflow.AskActivity})
 	i.env.RegisterActivityWithOptions(func(context.Context) (bool, error) { return false, nil },
 		activity.RegisterOptions{Name: probeworkflow.SearchAttributesActivity})
 	return i
@@ -97,6 +107,7 @@ func bareIncident(t *testing.T) *incident {
 		t: t, env: suite.NewTestWorkflowEnvironment(), probing: time.Second,
 		probe: func(int) probeworkflow.Finding { return probeworkflow.Passed },
 		heard: func(int, breaker.Verdict) {},
+		fleet: 1, asking: func(int, fleet.Question) {},
 	}
 	i.env.SetStartTime(start)
 	i.env.SetTestTimeout(time.Minute)
@@ -127,9 +138,28 @@ func (i *incident) playProbe(ctx workflow.Context, in probeworkflow.ProbeInput) 
 // broken is a probe workflow that ends in an error of its own.
 const broken probeworkflow.Finding = "broken"
 
+func (i *incident) playAsk(_ context.Context, in probeworkflow.AskInput) (fleet.Question, error) {
+	q := in.Question
+	q.Workers = i.fleet
+	if !in.Everyone {
+		q.OneIn = fleet.OneIn(i.fleet)
+	}
+	i.mu.Lock()
+	i.asked = append(i.asked, in)
+	n := len(i.asked)
+	i.mu.Unlock()
+	i.asking(n, q)
+	return q, nil
+}
+
 func (i *incident) playPublish(_ context.Context, e fleet.Entry) error {
 	assert.Equal(i.t, key, e.Key)
 	i.mu.Lock()
+	if e.Dismissed {
+		i.dismissals = append(i.dismissals, e)
+		i.mu.Unlock()
+		return nil
+	}
 	i.verdicts = append(i.verdicts, e.Verdict)
 	i.times = append(i.times, i.env.Now())
 	n := len(i.verdicts)

@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// census is how long suspicion waits for more workers' reports when the first
-	// ones do not convict.
-	census = 5 * time.Second
+	// waitForReports is how long a suspicion of the first version waited for more
+	// workers' reports when the first ones did not convict.
+	waitForReports = 5 * time.Second
+	// askDeadline bounds how long a question may take to the board.
+	askDeadline = 5 * time.Second
 	// publishDeadline bounds how long the end of an outage waits for the board to
 	// hear of it.
 	publishDeadline = 10 * time.Second
@@ -26,6 +28,9 @@ const (
 	// even when the server does not suggest it yet.
 	outageHistory = 2000
 )
+
+// changeCensus is the version marker of the suspicion that asks the fleet.
+const changeCensus = "census"
 
 // OutageInput starts an outage, or the next run of one.
 type OutageInput struct {
@@ -42,6 +47,8 @@ type Carried struct {
 	Report OutageReport   `json:"report"`
 	// HeldOff is until when the dependency asked to be left alone.
 	HeldOff time.Time `json:"held_off,omitzero"`
+	// Fleet is how many workers the fleet had when it was asked; 0: nobody knew.
+	Fleet int `json:"fleet,omitempty"`
 }
 
 // OutageReport is the result of a completed outage.
@@ -85,7 +92,9 @@ type outage struct {
 	entered time.Time
 	round   int
 	// heldOff is until when the dependency asked to be left alone.
-	heldOff   time.Time
+	heldOff time.Time
+	// fleet is how many workers the fleet had when it was asked.
+	fleet     int
 	lastProbe *ProbeReport
 	workers   map[string]bool
 	report    OutageReport
@@ -117,12 +126,13 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	var reason breaker.Reason
 	if c := in.Carried; c != nil {
 		o.verdict.Epoch, o.verdict.Since, o.round, o.report = c.Epoch, c.Report.Since, c.Round, c.Report
-		o.heldOff = c.HeldOff
+		o.heldOff, o.fleet = c.HeldOff, c.Fleet
 		reason = c.Reason
 	} else {
 		var guilty bool
 		if reason, guilty = o.suspected(ctx); !guilty {
 			o.show(ctx, "dismissed")
+			o.dismiss(ctx)
 			return o.ended(ctx, "dismissed"), ctx.Err()
 		}
 		o.verdict.Since = workflow.Now(ctx)
@@ -177,14 +187,94 @@ func (o *outage) convict(ctx workflow.Context, rule fleet.Rule, reports func() [
 	return fleet.Convict(rule, reports())
 }
 
-// suspected waits until the reports convict, or until the census is over.
+// suspected waits until the fleet has decided.
 func (o *outage) suspected(ctx workflow.Context) (reason breaker.Reason, guilty bool) {
 	o.show(ctx, "suspected")
-	_, err := workflow.AwaitWithTimeout(ctx, census, func() bool {
-		reason, guilty = o.convict(ctx, o.Breaker.Judge, o.reports.All)
-		return guilty
+	if workflow.GetVersion(ctx, changeCensus, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		_, err := workflow.AwaitWithTimeout(ctx, waitForReports, func() bool {
+			reason, guilty = o.convict(ctx, o.Breaker.Judge, o.reports.All)
+			return guilty
+		})
+		return reason, guilty && err == nil
+	}
+	finding, reason := o.census(ctx)
+	return reason, finding == fleet.Guilty && ctx.Err() == nil
+}
+
+// census asks the fleet, and gives what it finds: [fleet.Guilty] or
+// [fleet.Innocent].
+func (o *outage) census(ctx workflow.Context) (fleet.Finding, breaker.Reason) {
+	q := o.ask(ctx, false)
+	for {
+		asked := workflow.Now(ctx)
+		var finding fleet.Finding
+		var reason breaker.Reason
+		decided := func() bool {
+			o.hear(ctx)
+			finding, reason = fleet.Decide(o.Breaker, q, o.reports.All(), workflow.Now(ctx).Sub(asked))
+			return finding != fleet.Undecided
+		}
+		for _, milestone := range fleet.Milestones(o.Breaker) {
+			ok, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+				Timeout:      max(milestone-workflow.Now(ctx).Sub(asked), time.Millisecond),
+				TimerOptions: workflow.TimerOptions{Summary: "census"},
+			}, decided)
+			if err != nil {
+				return fleet.Innocent, reason
+			}
+			// A timer that fires is the last word until the next milestone.
+			if ok || decided() {
+				break
+			}
+		}
+		switch finding {
+		case fleet.Thin:
+			q = o.ask(ctx, true)
+		case fleet.Undecided:
+			return fleet.Innocent, reason
+		default:
+			return finding, reason
+		}
+	}
+}
+
+// ask puts the question to the fleet and gives it as it was put: to some of a
+// large fleet, or to everyone. A fleet that cannot be asked is judged by who has
+// spoken.
+func (o *outage) ask(ctx workflow.Context, everyone bool) fleet.Question {
+	o.verdict.Epoch = o.nextEpoch(ctx)
+	q := fleet.Question{
+		Key: o.Key, Outage: workflow.GetInfo(ctx).WorkflowExecution.ID, Round: o.verdict.Epoch, OneIn: 1,
+		Until: workflow.Now(ctx).Add(2 * o.Breaker.Window),
+	}
+	o.hear(ctx)
+	summary := "ask the fleet"
+	if everyone {
+		summary = "ask everyone"
+	}
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout:    askDeadline,
+		ScheduleToCloseTimeout: 2 * askDeadline,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
+		Summary:                summary,
+	}), AskActivity, AskInput{Question: q, Everyone: everyone, Heard: len(o.reports.All())}).Get(ctx, &q)
+	if err == nil {
+		o.fleet = q.Workers
+	}
+	return q
+}
+
+// dismiss tells everyone that nothing is down, and those who are in trouble that
+// they are alone.
+func (o *outage) dismiss(ctx workflow.Context) {
+	if workflow.GetVersion(ctx, changeCensus, workflow.DefaultVersion, 1) == workflow.DefaultVersion || ctx.Err() != nil {
+		return
+	}
+	o.verdict = breaker.Verdict{State: breaker.Closed, Epoch: o.nextEpoch(ctx), Outage: workflow.GetInfo(ctx).WorkflowExecution.ID}
+	published := o.publish(ctx, fleet.Entry{
+		Key: o.Key, Verdict: o.verdict, Dismissed: true, Alone: fleet.Alone(o.Breaker, o.reports.All()),
 	})
-	return reason, guilty && err == nil
+	_, _ = workflow.AwaitWithTimeout(ctx, publishDeadline, published.IsReady)
 }
 
 // incident goes from open to closed. When the dependency goes down again on the
@@ -382,12 +472,21 @@ func (o *outage) enter(ctx workflow.Context, v breaker.Verdict, d time.Duration)
 	}
 	o.verdict, o.entered = v, now
 	o.show(ctx, v.State.String())
+	e := fleet.Entry{Key: o.Key, Verdict: v}
+	if v.State == breaker.Recovering {
+		e.OneIn = fleet.OneIn(o.fleet)
+	}
+	return o.publish(ctx, e)
+}
+
+// publish brings the board an entry.
+func (o *outage) publish(ctx workflow.Context, e fleet.Entry) workflow.Future {
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    5 * time.Second,
 		ScheduleToCloseTimeout: time.Minute,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second},
-		Summary:                v.State.String(),
-	}), PublishActivity, fleet.Entry{Key: o.Key, Verdict: v})
+		Summary:                e.Verdict.State.String(),
+	}), PublishActivity, e)
 }
 
 // leave counts the time in the state that ends now. Closed is none: an outage
@@ -438,7 +537,7 @@ func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) erro
 	o.leave(workflow.Now(ctx))
 	o.report.Workers += len(o.workers)
 	return workflow.NewContinueAsNewError(ctx, OutageWorkflow, OutageInput{Settings: o.Settings, Carried: &Carried{
-		Epoch: o.verdict.Epoch, Round: o.round, Reason: reason, Report: o.report, HeldOff: o.heldOff,
+		Epoch: o.verdict.Epoch, Round: o.round, Reason: reason, Report: o.report, HeldOff: o.heldOff, Fleet: o.fleet,
 	}})
 }
 

@@ -40,7 +40,7 @@ func TestSearchAttributes_FollowTheStatesWhereTheNamespaceHasThem(t *testing.T) 
 	states := i.searchedStates()
 	i.run(settings())
 	// The first is what was current when the namespace had answered.
-	assert.Equal(t, []string{"open", "half-open", "recovering", "recovering", "recovering", "closed"}, *states)
+	assert.Equal(t, []string{"suspected", "open", "half-open", "recovering", "recovering", "recovering", "closed"}, *states)
 }
 
 func TestSearchAttributes_TellADismissedSuspicion(t *testing.T) {
@@ -48,6 +48,7 @@ func TestSearchAttributes_TellADismissedSuspicion(t *testing.T) {
 	i := newIncident(t)
 	i.namespaceHasSearchAttributes(func(context.Context) (bool, error) { return true, nil })
 	states := i.searchedStates()
+	i.fleet = 2
 	i.runWith(settings(), down("worker-1"), healthy("worker-2"))
 	assert.Equal(t, []string{"suspected", "dismissed"}, *states)
 }

@@ -27,7 +27,8 @@ func TestOutage_RunsFromOpenToClosed(t *testing.T) {
 	assert.Equal(t, wholeStory, i.states())
 	assert.Equal(t, i.verdicts, i.ordered(), "published in order")
 	// Past those of any outage before, a terminated one included.
-	assert.Equal(t, start.UnixMilli(), i.verdicts[0].Epoch)
+	assert.Equal(t, start.UnixMilli(), i.asked[0].Question.Round)
+	assert.Equal(t, start.UnixMilli()+1, i.verdicts[0].Epoch)
 	for n, v := range i.verdicts {
 		assert.True(t, start.Equal(v.Since), "since when it was opened, to the end")
 		assert.Equal(t, "outage/carrier-api/eu-west", v.Outage)

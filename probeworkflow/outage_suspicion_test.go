@@ -1,6 +1,8 @@
 package probeworkflow_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,16 +15,17 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-func TestSuspicion_ConvictsAtOnce(t *testing.T) {
+func TestSuspicion_ConvictsAtOnceWhereEveryoneHasSpoken(t *testing.T) {
 	t.Parallel()
 	for name, reports := range map[string][]fleet.Report{
-		"the only worker with traffic": {down("worker-1")},
-		"two of two":                   {down("worker-1"), down("worker-2")},
-		"beside an idle one":           {down("worker-1"), {Worker: "idle"}},
+		"the only worker":    {down("worker-1")},
+		"two of two":         {down("worker-1"), down("worker-2")},
+		"beside an idle one": {down("worker-1"), {Worker: "idle"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
+			i.fleet = len(reports)
 			i.runWith(settings(), reports...)
 			require.NotEmpty(t, i.verdicts)
 			assert.Equal(t, breaker.Open, i.verdicts[0].State)
@@ -32,29 +35,50 @@ func TestSuspicion_ConvictsAtOnce(t *testing.T) {
 	}
 }
 
-// It waits for a census, and ends where no verdict was needed: nothing was said,
-// so there is nothing to take back.
-func TestSuspicion_IsDismissedAfterTheCensus(t *testing.T) {
+// Who does not answer has no traffic, or is gone.
+func TestSuspicion_ConvictsOnceAnswersAreDue(t *testing.T) {
 	t.Parallel()
+	i := newIncident(t)
+	i.fleet = 3
+	i.run(settings())
+	require.NotEmpty(t, i.verdicts)
+	assert.Equal(t, breaker.Open, i.verdicts[0].State)
+	assert.True(t, start.Add(500*time.Millisecond).Equal(i.times[0]), "opened at %v", i.times[0])
+}
+
+// It asks the fleet, and ends by telling it that nothing is down, and who is in
+// trouble alone.
+func TestSuspicion_IsDismissedByTheCensus(t *testing.T) {
+	t.Parallel()
+	few := fleet.Report{Worker: "worker-1", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 9, Failures: 9}}}
 	for name, c := range map[string]struct {
 		reports []fleet.Report
 		workers int
+		alone   []string
+		after   time.Duration
 	}{
-		"one bad worker among two":  {[]fleet.Report{down("worker-1"), healthy("worker-2")}, 2},
-		"one bad worker among four": {[]fleet.Report{down("worker-1"), healthy("worker-2"), healthy("worker-3"), healthy("worker-4")}, 4},
-		"too few calls":             {[]fleet.Report{{Worker: "worker-1", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 9, Failures: 9}}}}, 1},
-		"nobody with traffic":       {[]fleet.Report{{Worker: "worker-1"}}, 1},
-		"nobody at all":             {nil, 0},
+		"one bad worker among two":  {[]fleet.Report{down("worker-1"), healthy("worker-2")}, 2, []string{"worker-1"}, 1500 * time.Millisecond},
+		"one bad worker among four": {[]fleet.Report{healthy("worker-1"), down("worker-2"), healthy("worker-3"), healthy("worker-4")}, 4, []string{"worker-2"}, 1500 * time.Millisecond},
+		"nobody with traffic":       {[]fleet.Report{{Worker: "worker-1"}}, 1, nil, 1500 * time.Millisecond},
+		"nobody at all":             {nil, 0, nil, 1500 * time.Millisecond},
+		"never enough calls":        {[]fleet.Report{few}, 1, nil, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
+			i.fleet = max(1, len(c.reports))
 			i.runWith(settings(), c.reports...)
 			report := i.result()
 			assert.Empty(t, i.states())
 			assert.Empty(t, i.probed)
+			require.Len(t, i.asked, 1)
+			require.Len(t, i.dismissals, 1)
+			dismissed := i.dismissals[0]
+			assert.Equal(t, breaker.Closed, dismissed.Verdict.State)
+			assert.Greater(t, dismissed.Verdict.Epoch, i.asked[0].Question.Round, "it answers the question")
+			assert.Equal(t, c.alone, dismissed.Alone)
 			assert.Equal(t, probeworkflow.OutageReport{
-				Key: key, Outcome: "dismissed", Ended: start.Add(5 * time.Second), Seconds: map[string]float64{}, Workers: c.workers,
+				Key: key, Outcome: "dismissed", Ended: start.Add(c.after), Seconds: map[string]float64{}, Workers: c.workers,
 			}, report)
 		})
 	}
@@ -62,25 +86,74 @@ func TestSuspicion_IsDismissedAfterTheCensus(t *testing.T) {
 
 func TestSuspicion_ConvictsAsSoonAsTheReportsDo(t *testing.T) {
 	t.Parallel()
+	one := fleet.Report{Worker: "worker-2", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 1, Failures: 1}}}
 	i := newIncident(t)
-	i.at(2*time.Second, func() { i.send(healthy("worker-3")) })
+	i.fleet = 2
 	i.at(3*time.Second, func() { i.send(down("worker-2")) })
-	i.runWith(settings(), down("worker-1"), healthy("worker-3"), fleet.Report{Worker: "worker-2", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 1}}})
-	// 40 of 60 fail, and without either of the two 20 of 40: not over half.
-	assert.Empty(t, i.states())
-
-	i = newIncident(t)
-	i.at(3*time.Second, func() { i.send(down("worker-2")) })
-	i.runWith(settings(), down("worker-1"), fleet.Report{Worker: "worker-2", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 1}}})
+	i.runWith(settings(), down("worker-1"), one)
 	require.NotEmpty(t, i.states(), "the newer report of a worker counts")
 	assert.True(t, start.Add(3*time.Second).Equal(i.times[0]), "opened at %v", i.times[0])
 	assert.True(t, start.Add(3*time.Second).Equal(i.result().Since))
+	assert.Less(t, i.asked[0].Question.Round, i.verdicts[0].Epoch, "the verdict answers the question")
+}
+
+// answers lets so many workers answer each question, alike.
+func (i *incident) answers(n int, e breaker.Evidence) {
+	i.asking = func(_ int, q fleet.Question) {
+		for w := range n {
+			i.send(fleet.Report{Worker: fmt.Sprintf("juror-%d", w), Round: q.Round, Evidence: e})
+		}
+	}
+}
+
+// A tenth of a large fleet is a hundred workers in trouble, and no outage: they
+// speak up first, and are not the ones to judge.
+func TestSuspicion_OfALargeFleetIsForThoseWhoAreDrawn(t *testing.T) {
+	t.Parallel()
+	var troubled []fleet.Report
+	for w := range 100 {
+		troubled = append(troubled, down(fmt.Sprintf("worker-%d", w)))
+	}
+	i := newIncident(t)
+	i.fleet = 1000
+	i.answers(30, breaker.Evidence{Window: breaker.Counts{Samples: 100, Failures: 1}})
+	i.runWith(settings(), troubled...)
+	assert.Equal(t, "dismissed", i.result().Outcome)
+	require.Len(t, i.dismissals, 1)
+	assert.Len(t, i.dismissals[0].Alone, 100)
+
+	i = newIncident(t)
+	i.fleet = 1000
+	i.answers(16, breaker.Evidence{Window: breaker.Counts{Samples: 100, Failures: 90}})
+	i.run(settings())
+	assert.Equal(t, wholeStory, i.states())
+	assert.True(t, start.Equal(i.times[0]), "half a jury is enough; opened at %v", i.times[0])
+}
+
+// Thirty workers that have seen ten calls each cannot tell a p99.
+func TestSuspicion_AsksEveryoneWhereThoseDrawnHaveSeenLittle(t *testing.T) {
+	t.Parallel()
+	i := newIncident(t)
+	i.fleet = 1000
+	i.asking = func(n int, q fleet.Question) {
+		for w := range []int{0, 30, 1000}[n] {
+			i.send(fleet.Report{Worker: fmt.Sprintf("worker-%d", w), Round: q.Round, Evidence: breaker.Evidence{
+				Window: breaker.Counts{Samples: 10}, Hung: w % 30 / 29,
+			}})
+		}
+	}
+	i.runWith(settings(), fleet.Report{Worker: "worker-1", Evidence: breaker.Evidence{Hung: 3}})
+	require.Len(t, i.asked, 2)
+	assert.True(t, i.asked[1].Everyone)
+	assert.Greater(t, i.asked[1].Question.Round, i.asked[0].Question.Round)
+	assert.Equal(t, "dismissed", i.result().Outcome, "33 of 10,033 hang")
 }
 
 // Signals are delivered at least once and in no order.
 func TestSuspicion_IsNotMovedByALateReport(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
+	i.fleet = 2
 	late := down("worker-2")
 	late.Sequence = -1
 	i.at(time.Second, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, late) })
@@ -88,14 +161,22 @@ func TestSuspicion_IsNotMovedByALateReport(t *testing.T) {
 	assert.Equal(t, "dismissed", i.result().Outcome)
 }
 
-// The report that convicts may come with the very task that ends the census. A
-// completed workflow hears nothing any more, and the worker that sent it would
-// believe that somebody did.
+// The report that convicts may come with the very task that ends the census.
 func TestSuspicion_HearsTheReportThatArrivesAsItEnds(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.at(5*time.Second-time.Millisecond, func() { i.sendUnnoticed(down("worker-2")) })
-	i.runWith(settings(), down("worker-1"), fleet.Report{Worker: "worker-2", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 1}}})
+	i.fleet = 2
+	i.at(1500*time.Millisecond-time.Millisecond, func() { i.sendUnnoticed(down("worker-2")) })
+	i.runWith(settings(), down("worker-1"), healthy("worker-2"))
+	assert.Equal(t, wholeStory, i.states())
+}
+
+// Out of reach of the board it decides by who has spoken.
+func TestSuspicion_OfAFleetThatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	i := newIncident(t)
+	i.env.OnActivity(probeworkflow.AskActivity, anything, anything).Return(fleet.Question{}, errors.New("out of reach"))
+	i.run(settings())
 	assert.Equal(t, wholeStory, i.states())
 }
 
@@ -104,6 +185,7 @@ func TestSuspicion_EndsWhenCancelled(t *testing.T) {
 	i := newIncident(t)
 	i.at(time.Second, i.env.CancelWorkflow)
 	i.runWith(settings())
+	assert.Empty(t, i.dismissals)
 	assert.True(t, temporal.IsCanceledError(i.env.GetWorkflowError()))
 	assert.Empty(t, i.states())
 }
@@ -118,8 +200,8 @@ func TestSuspicion_OutlivesAReportThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
-			i.at(time.Second, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, hostile) })
-			i.at(2*time.Second, func() { i.send(down("worker-1")) })
+			i.at(500*time.Millisecond, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, hostile) })
+			i.at(time.Second, func() { i.send(down("worker-1")) })
 			i.at(3*time.Second, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, hostile) })
 			i.runWith(settings())
 			assert.Equal(t, wholeStory, i.states())
@@ -133,7 +215,8 @@ func TestSuspicion_IsShownAndCanBeAsked(t *testing.T) {
 	i := newIncident(t)
 	var details string
 	var status probeworkflow.Status
-	i.at(2*time.Second, func() { details, status = i.details(), i.status() })
+	i.fleet = 2
+	i.at(time.Second, func() { details, status = i.details(), i.status() })
 	i.runWith(settings(), down("worker-1"), healthy("worker-2"))
 	assert.Contains(t, details, "carrier-api/eu-west is **suspected**")
 	require.Len(t, status.Reports, 2)

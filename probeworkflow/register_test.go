@@ -3,6 +3,7 @@ package probeworkflow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -11,12 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
@@ -30,8 +34,12 @@ type server struct {
 	attributes map[string]enums.IndexedValueType
 	err        error
 
+	// pollers are those of the control task queue.
+	pollers []*taskqueue.PollerInfo
+
 	mu       sync.Mutex
 	signals  []signal
+	started  []signal
 	askedFor []string
 }
 
@@ -50,6 +58,23 @@ func (s *server) SignalWithStartWorkflow(_ context.Context, workflowID, name str
 	return nil, s.err
 }
 
+func (s *server) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, signal{workflowID: o.ID, options: o, workflow: workflow, args: args})
+	return nil, s.err
+}
+
+func (s *server) DescribeTaskQueue(_ context.Context, name string, kind enums.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+	if name != "toolbreaker" || kind != enums.TASK_QUEUE_TYPE_ACTIVITY {
+		return nil, errors.New("not where control workers poll")
+	}
+	if s.pollers == nil {
+		return nil, errors.New("permission denied")
+	}
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: s.pollers}, nil
+}
+
 func (s *server) OperatorService() operatorservice.OperatorServiceClient { return s }
 
 func (s *server) ListSearchAttributes(_ context.Context, r *operatorservice.ListSearchAttributesRequest, _ ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
@@ -64,7 +89,12 @@ func registered(t *testing.T, s *server) *incident {
 	t.Helper()
 	i := bareIncident(t)
 	var registry worker.Registry = i.env
-	probeworkflow.Register(registry, s, "toolbreaker")
+	probeworkflow.Register(registry, s, "toolbreaker", func(k breaker.Key) (probeworkflow.Settings, error) {
+		if k != key {
+			return probeworkflow.Settings{}, errors.New("unknown")
+		}
+		return settings(), nil
+	})
 	return i
 }
 
@@ -94,10 +124,72 @@ func TestPublish_SignalsTheBoardAndStartsIt(t *testing.T) {
 	assert.Equal(t, e, sent.arg)
 	assert.Equal(t, fleet.BoardOptions("toolbreaker"), sent.options)
 	assert.Equal(t, fleet.BoardWorkflow, sent.workflow)
-	assert.Equal(t, []any{fleet.Table{}}, sent.args)
+	assert.Equal(t, []any{fleet.BoardInput{}}, sent.args)
 
 	s.err = errors.New("out of reach")
 	assert.Error(t, call(t, s, probeworkflow.PublishActivity, nil, e))
+}
+
+// polling gives so many workers that have polled lately.
+func polling(n int) []*taskqueue.PollerInfo {
+	var all []*taskqueue.PollerInfo
+	for i := range n {
+		all = append(all, &taskqueue.PollerInfo{Identity: fmt.Sprintf("worker-%d", i), LastAccessTime: timestamppb.Now()})
+	}
+	return all
+}
+
+func TestAsk_CountsTheFleetAndAsksAJuryOfIt(t *testing.T) {
+	t.Parallel()
+	gone := &taskqueue.PollerInfo{Identity: "gone", LastAccessTime: timestamppb.New(time.Now().Add(-4 * time.Minute))}
+	for name, c := range map[string]struct {
+		pollers        []*taskqueue.PollerInfo
+		heard          int
+		everyone       bool
+		workers, oneIn int
+		asks           bool
+	}{
+		"a small fleet is asked whole":         {pollers: polling(3), heard: 1, workers: 3, oneIn: 1, asks: true},
+		"of a large one some are":              {pollers: polling(1000), heard: 1, workers: 1000, oneIn: 31, asks: true},
+		"unless everyone is to be":             {pollers: polling(1000), heard: 40, everyone: true, workers: 1000, oneIn: 1, asks: true},
+		"twice the same worker is one":         {pollers: append(polling(2), polling(2)...), heard: 1, workers: 2, oneIn: 1, asks: true},
+		"who is gone is not counted":           {pollers: append(polling(2), gone), heard: 1, workers: 2, oneIn: 1, asks: true},
+		"nobody is left to ask":                {pollers: polling(2), heard: 2, workers: 2, oneIn: 1},
+		"where none can be counted, all are":   {heard: 1, oneIn: 1, asks: true},
+		"as where nobody has polled for a bit": {pollers: []*taskqueue.PollerInfo{gone}, heard: 1, oneIn: 1, asks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &server{pollers: c.pollers}
+			in := probeworkflow.AskInput{Question: fleet.Question{Key: key, Outage: "outage/carrier-api/eu-west", Round: 7, OneIn: 1}, Everyone: c.everyone, Heard: c.heard}
+			var q fleet.Question
+			require.NoError(t, call(t, s, probeworkflow.AskActivity, &q, in))
+			want := in.Question
+			want.Workers, want.OneIn = c.workers, c.oneIn
+			assert.Equal(t, want, q)
+			if !c.asks {
+				assert.Empty(t, s.signals)
+				return
+			}
+			require.Len(t, s.signals, 1)
+			assert.Equal(t, fleet.BoardID, s.signals[0].workflowID)
+			assert.Equal(t, fleet.AskSignal, s.signals[0].name)
+			assert.Equal(t, want, s.signals[0].arg)
+		})
+	}
+}
+
+func TestSuspect_StartsAnOutageWithTheSettingsOfThisProcess(t *testing.T) {
+	t.Parallel()
+	s := &server{}
+	require.NoError(t, call(t, s, fleet.SuspectActivity, nil, key))
+	require.Len(t, s.started, 1)
+	assert.Equal(t, "outage/carrier-api/eu-west", s.started[0].workflowID)
+	assert.Equal(t, probeworkflow.StartOutage(key, "toolbreaker"), s.started[0].options)
+	assert.Equal(t, []any{probeworkflow.OutageInput{Settings: settings()}}, s.started[0].args)
+
+	assert.Error(t, call(t, s, fleet.SuspectActivity, nil, breaker.Key{Dependency: "unknown", Region: "eu-west"}))
+	assert.Len(t, s.started, 1)
 }
 
 func TestSearchAttributes_AreThereWhenAllOfThemAreKeywords(t *testing.T) {
@@ -129,7 +221,7 @@ func TestSearchAttributes_AreThereWhenAllOfThemAreKeywords(t *testing.T) {
 // the board.
 func TestRegister_GivesAWholeOutage(t *testing.T) {
 	t.Parallel()
-	s := &server{}
+	s := &server{pollers: polling(1)}
 	i := registered(t, s)
 	var probes []query
 	i.env.RegisterActivityWithOptions(func(_ context.Context, q query) (string, error) {
@@ -151,7 +243,9 @@ func TestRegister_GivesAWholeOutage(t *testing.T) {
 	assert.Equal(t, query{ID: "PROBE-1"}, probes[0])
 	var states []string
 	for _, sent := range s.signals {
-		states = append(states, sent.arg.(fleet.Entry).Verdict.State.String())
+		if e, ok := sent.arg.(fleet.Entry); ok {
+			states = append(states, e.Verdict.State.String())
+		}
 	}
 	assert.Equal(t, []string{
 		"open", "half-open", "open", "half-open", "recovering", "recovering", "recovering", "closed",
