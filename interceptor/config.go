@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 
@@ -29,6 +30,10 @@ type Config struct {
 	// TaskQueue is where the breaker's own workflows run; every worker of a fleet
 	// names the same. Default [DefaultTaskQueue].
 	TaskQueue string
+	// Control is the client of the namespace, or the cluster, in which the breaker's
+	// own workflows run, so that several namespaces share a verdict. It must have the
+	// same DataConverter as the tools' client. Default: the tools' client.
+	Control client.Client
 	// OnTransition is told each edge of each breaker of this process, in order,
 	// off the path of any call. Optional.
 	OnTransition func(breaker.Transition)

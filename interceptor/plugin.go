@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,11 +32,14 @@ const bootstrapTimeout = 2 * time.Second
 // stopped again; make it with [NewPlugin].
 type Plugin struct {
 	worker.PluginBase
-	client       client.Client
+	client client.Client
+	// control is the client of the breaker's own workflows.
+	control      client.Client
 	config       Config
 	dependencies []*dependency
 	breakers     *breaker.Registry
 	reporter     *reporter
+	alone        *alone
 
 	// tools and probes by activity type; fixed once made.
 	tools  map[string]*tool
@@ -52,6 +56,8 @@ type Plugin struct {
 	dynamic bool
 	// activities are what the plugin's workers have registered, by name.
 	activities map[string]registered
+	// buildID is that of the last worker that has one.
+	buildID string
 
 	// lifecycle guards running and stop, and is held while workers start and stop.
 	lifecycle sync.Mutex
@@ -109,9 +115,12 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 		return nil, fmt.Errorf("toolbreaker configuration:\n%w", err)
 	}
 	p := &Plugin{
-		client: c, config: config,
+		client: c, control: config.Control, config: config,
 		tools: map[string]*tool{}, probes: map[string]*dependency{}, activities: map[string]registered{},
 		running: map[string]bool{},
+	}
+	if p.control == nil {
+		p.control = c
 	}
 	for _, d := range config.Dependencies {
 		d.Breaker = d.Breaker.WithDefaults()
@@ -129,6 +138,8 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 		}
 	}
 	p.breakers = breaker.NewRegistry(p.config.Clock, p.transition)
+	p.breakers.OnSuspicion = p.suspected
+	p.alone = newAlone(c)
 	p.reporter = newReporter(p)
 	return p, nil
 }
@@ -168,6 +179,11 @@ func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
 // activity's error on as it is.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	o.WorkerOptions.Interceptors = append([]interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}, o.WorkerOptions.Interceptors...)
+	if id := o.WorkerOptions.DeploymentOptions.Version.BuildID; id != "" {
+		p.mu.Lock()
+		p.buildID = id
+		p.mu.Unlock()
+	}
 	beforeDynamic := o.WorkerRegistryOptions.OnRegisterDynamicActivity
 	o.WorkerRegistryOptions.OnRegisterDynamicActivity = func(a any, options activity.DynamicRegisterOptions) {
 		if beforeDynamic != nil {
@@ -185,7 +201,7 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for name, f := range activityTypes(a, options) {
-			p.activities[name] = registered{taskQueue: o.TaskQueue}
+			p.activities[name] = registered{taskQueue: o.TaskQueue, activity: a, options: options}
 			if tool, ok := p.tools[name]; ok {
 				tool.typed.Store(isTyped(f))
 			}
@@ -231,14 +247,12 @@ func (p *Plugin) startControl(ctx context.Context) error {
 	if err := p.checkRegistered(); err != nil {
 		return fmt.Errorf("toolbreaker configuration:\n%w", err)
 	}
-	control := worker.New(p.client, p.config.TaskQueue, controlOptions())
-	probeworkflow.Register(control, p.client, p.config.TaskQueue)
-	control.RegisterActivityWithOptions(p.awaitRecovery, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
-	if err := control.Start(); err != nil {
+	stopControl, err := p.startControlWorkers()
+	if err != nil {
 		return fmt.Errorf("starting the breaker's control worker: %w", err)
 	}
 	watcher := &fleet.Watcher{
-		Client: p.client, TaskQueue: p.config.TaskQueue, Apply: p.apply, Logger: p.config.Logger, DataConverter: p.config.DataConverter,
+		Client: p.control, TaskQueue: p.config.TaskQueue, Apply: p.apply, Logger: p.config.Logger, DataConverter: p.config.DataConverter,
 	}
 	bootstrap, cancelBootstrap := context.WithTimeout(ctx, bootstrapTimeout)
 	if err := watcher.Bootstrap(bootstrap); err != nil {
@@ -249,14 +263,60 @@ func (p *Plugin) startControl(ctx context.Context) error {
 	stopBreakers := inBackground(func(ctx context.Context) { p.breakers.Run(ctx, p.config.tick()) })
 	stopWatcher := inBackground(watcher.Run)
 	stopReporter := inBackground(p.reporter.run)
+	stopAlone := inBackground(p.alone.run)
 	p.stop = func() {
 		// In this order, so that the last transition is still reported.
 		stopBreakers()
 		stopReporter()
 		stopWatcher()
-		control.Stop()
+		stopAlone()
+		stopControl()
 	}
 	return nil
+}
+
+// startControlWorkers starts the workers of the breaker's own workflows and
+// activities. Under their own namespace, tools are called there as well by a
+// worker that takes synthetic calls alone.
+func (p *Plugin) startControlWorkers() (stop func(), err error) {
+	var workers []worker.Worker
+	add := func(c client.Client, taskQueue string) worker.Worker {
+		o := controlOptions()
+		o.Identity = p.reporter.worker
+		if taskQueue != p.config.TaskQueue {
+			o.DisableWorkflowWorker = true
+			o.Interceptors = []interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}
+		}
+		w := worker.New(c, taskQueue, o)
+		workers = append(workers, w)
+		return w
+	}
+	control := add(p.control, p.config.TaskQueue)
+	probeworkflow.Register(control, p.control, p.config.TaskQueue, p.settings)
+	parking := control
+	if p.control != p.client {
+		parking = add(p.client, p.config.TaskQueue)
+		for taskQueue, registrations := range p.probeRegistrations() {
+			prober := add(p.control, taskQueue)
+			for _, r := range registrations {
+				prober.RegisterActivityWithOptions(r.activity, r.options)
+			}
+		}
+	}
+	parking.RegisterActivityWithOptions(p.awaitRecovery, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
+	for i, w := range workers {
+		if err := w.Start(); err != nil {
+			for _, started := range workers[:i] {
+				started.Stop()
+			}
+			return nil, err
+		}
+	}
+	return func() {
+		for _, w := range workers {
+			w.Stop()
+		}
+	}, nil
 }
 
 // inBackground runs f until the function it gives is called, which waits for it.
@@ -315,9 +375,25 @@ func (p *Plugin) dependency(name string) (*dependency, bool) {
 // to be down all the same.
 func (p *Plugin) apply(t fleet.Table) {
 	for _, e := range t.Entries {
-		if d, ok := p.dependency(e.Key.Dependency); ok {
-			p.breakers.Get(e.Key, d.Breaker).Apply(e.Verdict)
+		d, ok := p.dependency(e.Key.Dependency)
+		if !ok {
+			continue
 		}
+		if e.Dismissed && slices.Contains(e.Alone, p.reporter.worker) && p.reporter.onItsOwn(e.Key) {
+			p.alone.dismissed(e.Key, e.Verdict.Epoch)
+			continue
+		}
+		p.breakers.Get(e.Key, d.Breaker).Apply(e.Verdict)
+	}
+	p.reporter.heard(t)
+}
+
+// suspected is told with each tick what a breaker's own window says.
+func (p *Plugin) suspected(b *breaker.Breaker, s breaker.Suspicion) {
+	p.reporter.suspected(b, s)
+	if d, ok := p.dependency(b.Key().Dependency); ok {
+		// Should it trip, it is known by then whether others can do its work.
+		p.alone.others(p.taskQueue(d.Tools[0]))
 	}
 }
 
@@ -330,8 +406,15 @@ func (p *Plugin) transition(t breaker.Transition) {
 	default:
 		p.config.Logger.Info("Breaker changed state.", fields...)
 	}
-	if t.Local && t.To == breaker.Open {
+	switch {
+	case t.Local && t.To == breaker.Open:
 		p.reporter.tripped(t)
+	case t.To == breaker.Closed:
+		p.reporter.closed(t.Key)
+		p.alone.over(t.Key)
+	case !t.Local:
+		// The fleet has it now.
+		p.alone.over(t.Key)
 	}
 	if p.config.OnTransition != nil {
 		p.config.OnTransition(t)
@@ -343,6 +426,13 @@ func (p *Plugin) warnTwice() {
 	p.twice.Do(func() {
 		p.config.Logger.Warn("The breaker's plugin was given to a worker more than once; each call is guarded once all the same.")
 	})
+}
+
+// build is the build ID of this process's workers, where they have one.
+func (p *Plugin) build() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.buildID
 }
 
 // taskQueue is where an activity type of this plugin's workers runs.

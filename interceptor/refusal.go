@@ -22,6 +22,9 @@ func (p *Plugin) refuse(t *tool, info activity.Info, r breaker.Refusal) (any, er
 	about := toolcall.About{
 		Tool: t.name, Tools: d.Tools, Required: d.Required, Wording: d.Wording,
 	}
+	if delay, ok := p.handOn(info, r, now); ok {
+		return nil, unavailableError(toolcall.NewUnavailable(about, r, now), temporal.ApplicationErrorOptions{NextRetryDelay: delay})
+	}
 	if info.WorkflowExecution.RunID != "" {
 		about.Refusals = p.refusals.add(runOf(info, r.Key))
 	}

@@ -14,6 +14,29 @@ import (
 // registered is one activity type as a worker registered it.
 type registered struct {
 	taskQueue string
+	// activity and options are what it was registered with, a struct of several
+	// perhaps.
+	activity any
+	options  activity.RegisterOptions
+}
+
+// probeRegistrations gives what has to be registered, by task queue, to make
+// synthetic calls.
+func (p *Plugin) probeRegistrations() map[string][]registered {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string][]registered{}
+	for name := range p.probes {
+		r, ok := p.activities[name]
+		known := slices.ContainsFunc(all[r.taskQueue], func(o registered) bool {
+			// A struct of several activities is registered once; functions never are equal.
+			return o.options == r.options && reflect.DeepEqual(o.activity, r.activity)
+		})
+		if ok && !known {
+			all[r.taskQueue] = append(all[r.taskQueue], r)
+		}
+	}
+	return all
 }
 
 // toolResult is what every toolcall.Result is.

@@ -115,6 +115,7 @@ func inProcess(t *testing.T, config func(*interceptor.Config), f func(t *testing
 		s := &server{}
 		plugin, err := interceptor.NewPlugin(s, c)
 		require.NoError(t, err)
+		plugin.SetRandom(func() float64 { return 0 })
 		p := &process{Plugin: plugin, server: s}
 		var stops []func()
 		for _, run := range []func(context.Context){plugin.RunBreakers, plugin.RunReporter} {
