@@ -147,7 +147,7 @@ func (t *Table) prune(now time.Time) {
 type BoardInput struct {
 	Table
 	// Whispers are counted by key.
-	Whispers map[string]*whispers `json:"whispers,omitempty"`
+	Whispers map[string]*Whispers `json:"whispers,omitempty"`
 }
 
 // board is the state of one run.
@@ -171,7 +171,7 @@ func Board(ctx workflow.Context, in BoardInput) error {
 		whispered:  workflow.GetSignalChannel(ctx, WhisperSignal),
 	}
 	if b.Whispers == nil {
-		b.Whispers = map[string]*whispers{}
+		b.Whispers = map[string]*Whispers{}
 	}
 	if err := workflow.SetUpdateHandler(ctx, WatchUpdate, func(ctx workflow.Context, since int64) (Table, error) {
 		err := workflow.Await(ctx, func() bool { return b.Version != since || b.draining })
@@ -231,9 +231,9 @@ func (b *board) receive(ctx workflow.Context) (changed bool) {
 		switch w := b.Whispers[e.Key.String()]; {
 		case w == nil:
 		case e.Dismissed:
-			w.dismissed(now)
+			w.Dismissed(now)
 		case e.Verdict.State == breaker.Open:
-			w.convicted()
+			w.Convicted()
 		}
 	}
 	for q := (Question{}); b.questions.ReceiveAsync(&q); q = (Question{}) {
@@ -270,10 +270,10 @@ func (b *board) hear(key breaker.Key, now time.Time) bool {
 		if len(b.Whispers) >= maxWhispered {
 			return false
 		}
-		w = &whispers{}
+		w = &Whispers{}
 		b.Whispers[key.String()] = w
 	}
-	return w.hear(now) && !slices.ContainsFunc(b.Questions, func(q Question) bool { return q.Key == key })
+	return w.Hear(now) && !slices.ContainsFunc(b.Questions, func(q Question) bool { return q.Key == key })
 }
 
 // suspect has an outage of key started. Any process that knows the dependency

@@ -13,11 +13,11 @@ type Whisper struct {
 	Worker string      `json:"worker"`
 }
 
-// whispers tells when the whispers about a key are more than noise. What noise
+// Whispers tells when the whispers about a key are more than noise. What noise
 // is, it learns: the busiest minute of the last hour that was no outage. The
 // zero value has heard nothing. It counts in whole numbers, so that it comes to
 // the same on every machine.
-type whispers struct {
+type Whispers struct {
 	// Tens counts by ten seconds over two minutes; Now numbers the running ten.
 	Tens [12]int `json:"tens"`
 	Now  int64   `json:"now"`
@@ -36,8 +36,8 @@ const (
 	deafFor = 10 * time.Minute
 )
 
-// hear counts one whisper and tells whether they are a suspicion now.
-func (w *whispers) hear(now time.Time) bool {
+// Hear counts one whisper and tells whether they are a suspicion now.
+func (w *Whispers) Hear(now time.Time) bool {
 	w.advance(now)
 	w.Tens[w.Now%int64(len(w.Tens))]++
 	if now.Before(w.Deaf) {
@@ -55,24 +55,24 @@ func (w *whispers) hear(now time.Time) bool {
 	return true
 }
 
-// dismissed learns that there was no outage: so much is noise.
-func (w *whispers) dismissed(now time.Time) {
+// Dismissed learns that there was no outage: so much is noise.
+func (w *Whispers) Dismissed(now time.Time) {
 	w.advance(now)
 	w.peak(w.minute(0))
 	w.Deaf = now.Add(deafFor)
 }
 
-// convicted forgets the last minutes: they were no noise.
-func (w *whispers) convicted() { *w = whispers{Now: w.Now, Peaks: w.Peaks} }
+// Convicted forgets the last minutes: they were no noise.
+func (w *Whispers) Convicted() { *w = Whispers{Now: w.Now, Peaks: w.Peaks} }
 
 // silent tells whether there is nothing to remember.
-func (w *whispers) silent(now time.Time) bool {
+func (w *Whispers) silent(now time.Time) bool {
 	w.advance(now)
 	return w.Tens == [12]int{} && w.Peaks == [6]int{} && !now.Before(w.Deaf)
 }
 
 // minute is the sum of the six tens before the last skip ones.
-func (w *whispers) minute(skip int64) int {
+func (w *Whispers) minute(skip int64) int {
 	sum := 0
 	for i := skip; i < skip+6 && i <= w.Now; i++ {
 		sum += w.Tens[(w.Now-i)%int64(len(w.Tens))]
@@ -82,10 +82,10 @@ func (w *whispers) minute(skip int64) int {
 
 // advance moves on to now. A minute counts as usual once another one has passed
 // after it: an outage that begins would otherwise hide behind itself.
-func (w *whispers) advance(now time.Time) {
+func (w *Whispers) advance(now time.Time) {
 	target := now.Unix() / int64(ten/time.Second)
 	if target-w.Now >= 6*60 {
-		*w = whispers{Now: target, Deaf: w.Deaf}
+		*w = Whispers{Now: target, Deaf: w.Deaf}
 		return
 	}
 	for w.Now < target {
@@ -98,7 +98,7 @@ func (w *whispers) advance(now time.Time) {
 	}
 }
 
-func (w *whispers) peak(minute int) {
+func (w *Whispers) peak(minute int) {
 	p := &w.Peaks[w.Now/60%int64(len(w.Peaks))]
 	*p = max(*p, minute)
 }

@@ -23,10 +23,10 @@ func (p *Plugin) Apply(t fleet.Table) { p.apply(t) }
 func (p *Plugin) Settings(key breaker.Key) (probeworkflow.Settings, error) { return p.settings(key) }
 
 // SetRandom replaces what a reporter's waits are drawn by.
-func (p *Plugin) SetRandom(random func() float64) { p.reporter.random = random }
+func (p *Plugin) SetRandom(random func() float64) { p.reporter.witness.Random = random }
 
 // Worker is the name by which this process reports.
-func (p *Plugin) Worker() string { return p.reporter.worker }
+func (p *Plugin) Worker() string { return p.reporter.witness.Worker }
 
 // RunBreakers ticks the breakers and tells their transitions, until ctx is done.
 func (p *Plugin) RunBreakers(ctx context.Context) { p.breakers.Run(ctx, p.config.tick()) }

@@ -282,7 +282,7 @@ func (p *Plugin) startControlWorkers() (stop func(), err error) {
 	var workers []worker.Worker
 	add := func(c client.Client, taskQueue string) worker.Worker {
 		o := controlOptions()
-		o.Identity = p.reporter.worker
+		o.Identity = p.reporter.witness.Worker
 		if taskQueue != p.config.TaskQueue {
 			o.DisableWorkflowWorker = true
 			o.Interceptors = []interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}
@@ -362,6 +362,14 @@ func (p *Plugin) breaker(d *dependency, args []any) *breaker.Breaker {
 	return p.breakers.Get(breaker.Key{Dependency: d.Name, Region: d.region(args)}, d.Breaker)
 }
 
+func (p *Plugin) snapshot(key breaker.Key) (breaker.Snapshot, bool) {
+	b, ok := p.breakers.Find(key)
+	if !ok {
+		return breaker.Snapshot{}, false
+	}
+	return b.Snapshot(), true
+}
+
 func (p *Plugin) dependency(name string) (*dependency, bool) {
 	for _, d := range p.dependencies {
 		if d.Name == name {
@@ -379,11 +387,12 @@ func (p *Plugin) apply(t fleet.Table) {
 		if !ok {
 			continue
 		}
-		if e.Dismissed && slices.Contains(e.Alone, p.reporter.worker) && p.reporter.onItsOwn(e.Key) {
+		b := p.breakers.Get(e.Key, d.Breaker)
+		if e.Dismissed && slices.Contains(e.Alone, p.reporter.witness.Worker) && b.Snapshot().OnItsOwn() {
 			p.alone.dismissed(e.Key, e.Verdict.Epoch)
 			continue
 		}
-		p.breakers.Get(e.Key, d.Breaker).Apply(e.Verdict)
+		b.Apply(e.Verdict)
 	}
 	p.reporter.heard(t)
 }
