@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -521,4 +523,161 @@ func (b *board) details() string {
 	var metadata sdkpb.WorkflowMetadata
 	require.NoError(b.t, value.Get(&metadata))
 	return metadata.GetCurrentDetails()
+}
+
+var (
+	euWest = breaker.Key{Dependency: "carrier-api", Region: "eu-west"}
+	usEast = breaker.Key{Dependency: "carrier-api", Region: "us-east"}
+)
+
+func entryOf(key breaker.Key, state breaker.State, epoch int64) fleet.Entry {
+	e := entry(key.Dependency, state, epoch)
+	e.Key = key
+	return e
+}
+
+func (b *board) ask(qs ...fleet.Question) {
+	b.then(func() {
+		for _, q := range qs {
+			b.env.SignalWorkflow(fleet.AskSignal, q)
+		}
+	})
+}
+
+func ask(key breaker.Key, round int64) fleet.Question {
+	return fleet.Question{Key: key, Outage: "outage/" + key.String(), Round: round, OneIn: 1, Workers: 3, Until: start.Add(time.Hour)}
+}
+
+// A question stands until a verdict answers it.
+func TestBoard_AsksUntilThereIsAVerdict(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	var asked, answered fleet.Table
+	b.ask(ask(euWest, 7), ask(usEast, 7))
+	b.then(func() { asked = b.query() })
+	b.signal(entryOf(euWest, breaker.Open, 8))
+	b.then(func() { answered = b.query() })
+	b.run(fleet.Table{})
+	assert.Equal(t, []fleet.Question{ask(euWest, 7), ask(usEast, 7)}, asked.Questions)
+	assert.Equal(t, []fleet.Question{ask(usEast, 7)}, answered.Questions)
+	assert.Greater(t, answered.Version, asked.Version, "those who wait hear of either")
+}
+
+func TestBoard_KeepsTheNewestQuestionOfAKey(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	everyone := ask(euWest, 9)
+	everyone.OneIn = 0
+	b.ask(ask(euWest, 7))
+	b.ask(everyone)
+	b.ask(ask(euWest, 8))
+	table := b.run(fleet.Table{})
+	assert.Equal(t, []fleet.Question{everyone}, table.Questions)
+}
+
+func TestBoard_AsksNothingThatIsAnsweredOrForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	b.signal(entryOf(euWest, breaker.Open, 8))
+	b.ask(ask(euWest, 7))
+	gone := ask(usEast, 7)
+	gone.Until = start.Add(2 * time.Second)
+	b.ask(gone)
+	b.then(func() {})
+	b.signal(entryOf(euWest, breaker.HalfOpen, 9))
+	assert.Empty(t, b.run(fleet.Table{}).Questions)
+}
+
+// whisper has so many workers whisper.
+func (b *board) whisper(n int, key breaker.Key) {
+	b.then(func() {
+		for i := range n {
+			b.env.SignalWorkflow(fleet.WhisperSignal, fleet.Whisper{Key: key, Worker: fmt.Sprint(i)})
+		}
+	})
+}
+
+// suspected notes the keys that the board has suspected.
+func (b *board) suspected() *[]breaker.Key {
+	var keys []breaker.Key
+	b.env.RegisterActivityWithOptions(func(_ context.Context, key breaker.Key) error {
+		keys = append(keys, key)
+		return nil
+	}, activity.RegisterOptions{Name: fleet.SuspectActivity})
+	return &keys
+}
+
+func TestBoard_TakesWhispersForASuspicion(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	keys := b.suspected()
+	b.whisper(2, euWest)
+	b.whisper(2, usEast)
+	b.whisper(1, euWest)
+	b.whisper(40, euWest)
+	b.run(fleet.Table{})
+	assert.Equal(t, []breaker.Key{euWest}, *keys)
+	assert.Len(t, b.memos, 1, "whispers change no table")
+}
+
+func TestBoard_SuspectsNothingThatIsBeingDecidedOrDown(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	keys := b.suspected()
+	b.ask(ask(euWest, 7))
+	b.signal(entryOf(usEast, breaker.Open, 8))
+	b.whisper(40, euWest)
+	b.whisper(40, usEast)
+	b.whisper(40, breaker.Key{Dependency: "../../etc", Region: "a b"})
+	b.run(fleet.Table{})
+	assert.Empty(t, *keys)
+}
+
+// Noise that came to nothing is carried on, and is no suspicion again.
+func TestBoard_LearnsWhatWhispersAreNoise(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	keys := b.suspected()
+	b.whisper(3, euWest)
+	dismissed := entryOf(euWest, breaker.Closed, 9)
+	dismissed.Dismissed, dismissed.Alone = true, []string{"worker-1"}
+	b.signal(dismissed)
+	b.whisper(40, euWest)
+	b.then(func() {
+		b.env.SetContinueAsNewSuggested(true)
+		b.env.SignalWorkflow(fleet.VerdictSignal, "wake up")
+	})
+	b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.BoardInput{})
+	assert.Equal(t, []breaker.Key{euWest}, *keys)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, b.env.GetWorkflowError(), &next)
+	var in fleet.BoardInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+	assert.Equal(t, []fleet.Entry{dismissed}, in.Entries)
+	require.Contains(t, in.Whispers, euWest.String())
+	assert.True(t, in.Whispers[euWest.String()].Deaf.After(start))
+}
+
+// A million keys are somebody's mistake, or worse.
+func TestBoard_CountsWhispersForABoundedNumberOfKeys(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t)
+	b.suspected()
+	for i := range 15 {
+		b.then(func() {
+			for j := range 100 {
+				b.env.SignalWorkflow(fleet.WhisperSignal, fleet.Whisper{Key: breaker.Key{Dependency: "d", Region: fmt.Sprint(100*i + j)}})
+			}
+		})
+	}
+	b.then(func() {
+		b.env.SetContinueAsNewSuggested(true)
+		b.env.SignalWorkflow(fleet.VerdictSignal, "wake up")
+	})
+	b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.BoardInput{})
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, b.env.GetWorkflowError(), &next)
+	var in fleet.BoardInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+	assert.Len(t, in.Whispers, 1000)
 }

@@ -1,7 +1,8 @@
 package fleet
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"math"
 	"strconv"
 	"time"
@@ -57,10 +58,8 @@ func Drawn(worker string, round int64, oneIn int) bool {
 	if oneIn <= 1 {
 		return true
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(worker + "/" + strconv.FormatInt(round, 10)))
-	// The low bits of this hash hardly mix; 2^64 divided by the golden ratio does.
-	return (h.Sum64()*0x9e3779b97f4a7c15)>>32%uint64(oneIn) == 0
+	sum := sha256.Sum256([]byte(worker + "/" + strconv.FormatInt(round, 10)))
+	return binary.BigEndian.Uint64(sum[:])%uint64(oneIn) == 0
 }
 
 const (

@@ -1,0 +1,114 @@
+package fleet_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/toolbreaker/toolbreaker/fleet"
+)
+
+// answered marks reports as answers to a round.
+func answered(round int64, reports []fleet.Report) []fleet.Report {
+	for i := range reports {
+		reports[i].Round = round
+	}
+	return reports
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	small := func(workers int) fleet.Question { return fleet.Question{Round: 7, OneIn: 1, Workers: workers} }
+	large := fleet.Question{Round: 7, OneIn: 31, Workers: 1000}
+	const (
+		early = 100 * time.Millisecond
+		ripe  = 500 * time.Millisecond
+		late  = 1500 * time.Millisecond
+	)
+	oneBad := append(workers(3, 20, 0), report("bad", 20, 20))
+	for name, c := range map[string]struct {
+		question fleet.Question
+		reports  []fleet.Report
+		since    time.Duration
+		want     fleet.Finding
+	}{
+		"the only worker":                            {small(1), workers(1, 10, 6), 0, fleet.Guilty},
+		"all of them":                                {small(4), workers(4, 10, 6), early, fleet.Guilty},
+		"some of them, too early":                    {small(4), workers(3, 10, 6), early, fleet.Undecided},
+		"some of them, the others have no traffic":   {small(4), workers(3, 10, 6), ripe, fleet.Guilty},
+		"nobody knows how many there are":            {small(0), workers(3, 10, 6), early, fleet.Undecided},
+		"nor who is still to answer":                 {small(0), workers(3, 10, 6), ripe, fleet.Guilty},
+		"one bad worker":                             {small(4), oneBad, ripe, fleet.Undecided},
+		"one bad worker, and time for the others":    {small(4), oneBad, late, fleet.Innocent},
+		"nobody at all":                              {small(4), nil, late, fleet.Innocent},
+		"over the limit with few calls":              {small(4), workers(4, 1, 1), late, fleet.Undecided},
+		"and no more of them for a window":           {small(4), workers(4, 1, 1), time.Minute, fleet.Innocent},
+		"those who spoke up are not those drawn":     {large, workers(100, 20, 20), early, fleet.Undecided},
+		"half a jury":                                {large, answered(7, workers(16, 100, 60)), early, fleet.Guilty},
+		"less than that":                             {large, answered(7, workers(15, 100, 60)), early, fleet.Undecided},
+		"less, when all have answered that will":     {large, answered(7, workers(12, 100, 60)), ripe, fleet.Guilty},
+		"a jury of another round":                    {large, answered(6, workers(16, 100, 60)), early, fleet.Undecided},
+		"a jury that has seen little":                {large, answered(7, workers(30, 10, 1)), ripe, fleet.Thin},
+		"a jury that has seen little but enough":     {large, answered(7, workers(30, 10, 6)), ripe, fleet.Guilty},
+		"a jury that has seen enough":                {large, answered(7, workers(30, 100, 1)), late, fleet.Innocent},
+		"a jury that has seen enough, a little late": {large, answered(7, workers(30, 100, 1)), ripe, fleet.Undecided},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			finding, reason := fleet.Decide(config, c.question, c.reports, c.since)
+			assert.Equal(t, c.want, finding)
+			assert.Equal(t, finding == fleet.Guilty, reason.Rule != "")
+		})
+	}
+}
+
+// However the answers come in, a census is over with its last milestone.
+func TestDecide_EndsByTimeAlone(t *testing.T) {
+	t.Parallel()
+	last := fleet.Milestones(config)[len(fleet.Milestones(config))-1]
+	for _, reports := range [][]fleet.Report{nil, workers(3, 1, 1), workers(3, 100, 100), {hanging("a", 2)}} {
+		finding, _ := fleet.Decide(config, fleet.Question{OneIn: 1}, reports, last)
+		assert.Contains(t, []fleet.Finding{fleet.Guilty, fleet.Innocent}, finding)
+	}
+	short := config
+	short.Window = 10 * time.Millisecond
+	assert.IsIncreasing(t, fleet.Milestones(short))
+}
+
+func TestAlone_AreThoseWhoseOwnReportTrips(t *testing.T) {
+	t.Parallel()
+	reports := []fleet.Report{report("fine", 20, 0), report("bad", 20, 20), report("thin", 3, 3), hanging("hung", 10)}
+	assert.Equal(t, []string{"bad", "hung"}, fleet.Alone(config, reports))
+}
+
+// A large fleet of which a share is in trouble, as by a zone that has lost its
+// way out: those speak up first.
+func TestDecide_AJuryFindsWhatTheWholeFleetWould(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bad  int
+		want fleet.Finding
+	}{{0, fleet.Innocent}, {100, fleet.Innocent}, {250, fleet.Innocent}, {750, fleet.Guilty}, {1000, fleet.Guilty}} {
+		wrong := 0
+		for round := range int64(200) {
+			q := fleet.Question{Round: round + 1, OneIn: fleet.OneIn(1000), Workers: 1000}
+			var reports []fleet.Report
+			for w := range 1000 {
+				r := report(fmt.Sprintf("worker-%d", w), 50, 0)
+				if w < c.bad {
+					r.Window.Failures = 50
+				}
+				if q.Asks(r.Worker) {
+					r.Round = q.Round
+					reports = append(reports, r)
+				}
+			}
+			if finding, _ := fleet.Decide(config, q, reports, 1500*time.Millisecond); finding != c.want {
+				wrong++
+			}
+		}
+		assert.LessOrEqual(t, wrong, 4, "of 200, with %d of 1000 in trouble", c.bad)
+	}
+}
