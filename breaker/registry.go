@@ -211,6 +211,10 @@ func (r *Registry) Run(ctx context.Context, interval time.Duration) {
 	}
 }
 
+// Deliver delivers the transitions that are waiting. [Registry.Run] does, one call
+// at a time; who ticks by hand delivers by hand.
+func (r *Registry) Deliver() { r.events.deliver() }
+
 // Tick ticks each breaker that is not closed and idle, once. [Registry.Run]
 // calls it.
 func (r *Registry) Tick() {

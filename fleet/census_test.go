@@ -46,11 +46,11 @@ func TestDecide(t *testing.T) {
 		"over the limit with few calls":              {small(4), workers(4, 1, 1), late, fleet.Undecided},
 		"and no more of them for a window":           {small(4), workers(4, 1, 1), time.Minute, fleet.Innocent},
 		"those who spoke up are not those drawn":     {large, workers(100, 20, 20), early, fleet.Undecided},
-		"half a jury":                                {large, answered(7, workers(16, 100, 60)), early, fleet.Guilty},
-		"less than that":                             {large, answered(7, workers(15, 100, 60)), early, fleet.Undecided},
-		"less, when all have answered that will":     {large, answered(7, workers(12, 100, 60)), ripe, fleet.Guilty},
-		"a jury of another round":                    {large, answered(6, workers(16, 100, 60)), early, fleet.Undecided},
-		"a jury that has seen little":                {large, answered(7, workers(30, 10, 1)), ripe, fleet.Thin},
+		"half a jury":                                {large, answered(7, workers(12, 100, 60)), early, fleet.Guilty},
+		"less than that":                             {large, answered(7, workers(11, 100, 60)), early, fleet.Undecided},
+		"fewer, when all have answered that will":    {large, answered(7, workers(8, 100, 60)), ripe, fleet.Guilty},
+		"a jury of another round":                    {large, answered(6, workers(12, 100, 60)), early, fleet.Undecided},
+		"a jury that has seen little":                {large, answered(7, workers(29, 10, 1)), ripe, fleet.Thin},
 		"a jury that has seen little but enough":     {large, answered(7, workers(30, 10, 6)), ripe, fleet.Guilty},
 		"a jury that has seen enough":                {large, answered(7, workers(30, 100, 1)), late, fleet.Innocent},
 		"a jury that has seen enough, a little late": {large, answered(7, workers(30, 100, 1)), ripe, fleet.Undecided},
@@ -83,6 +83,28 @@ func TestAlone_AreThoseWhoseOwnReportTrips(t *testing.T) {
 	assert.Equal(t, []string{"bad", "hung"}, fleet.Alone(config, reports))
 }
 
+// Ten seconds are half full of failures after five: found innocent before, an
+// outage would have to be suspected anew.
+func TestDecide_WaitsForWhatIsOnItsWayToALimit(t *testing.T) {
+	t.Parallel()
+	q := fleet.Question{OneIn: 1, Workers: 3}
+	for _, c := range []struct {
+		reports []fleet.Report
+		rising  bool
+	}{
+		{workers(3, 100, 20), true},
+		{workers(3, 100, 10), false},
+		{[]fleet.Report{report("a", 100, 0), report("b", 100, 1), report("c", 100, 40)}, false},
+		{[]fleet.Report{report("a", 100, 0), report("b", 100, 40), report("c", 100, 40)}, true},
+		{[]fleet.Report{report("a", 100, 30), report("b", 100, 40), report("c", 100, 40)}, true},
+	} {
+		finding, _ := fleet.Decide(config, q, c.reports, 1500*time.Millisecond)
+		assert.Equal(t, c.rising, finding == fleet.Undecided, "%v", c.reports)
+		finding, _ = fleet.Decide(config, q, c.reports, 10*time.Second)
+		assert.Equal(t, fleet.Innocent, finding)
+	}
+}
+
 // A large fleet of which a share is in trouble, as by a zone that has lost its
 // way out: those speak up first.
 func TestDecide_AJuryFindsWhatTheWholeFleetWould(t *testing.T) {
@@ -105,7 +127,7 @@ func TestDecide_AJuryFindsWhatTheWholeFleetWould(t *testing.T) {
 					reports = append(reports, r)
 				}
 			}
-			if finding, _ := fleet.Decide(config, q, reports, 1500*time.Millisecond); finding != c.want {
+			if finding, _ := fleet.Decide(config, q, reports, config.FastWindow); finding != c.want {
 				wrong++
 			}
 		}

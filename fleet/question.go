@@ -32,10 +32,10 @@ const (
 	// suspicion costs does not grow with the fleet. Drawn by lot they speak for all:
 	// those that are in trouble must not be heard first, or a tenth of a fleet would
 	// convict.
-	jury = 32
+	jury = 24
 	// askEveryone is the size of a fleet in which everyone answers, those without
 	// traffic as well, so that the census is over with the last answer.
-	askEveryone = 2 * jury
+	askEveryone = 64
 )
 
 // OneIn is of how many workers of a fleet one is drawn.
@@ -69,7 +69,7 @@ const (
 	// stands; each further time after twice as long, up to maxAnswerAgain. What
 	// hangs becomes evidence only as it ages.
 	answerAgain    = 500 * time.Millisecond
-	maxAnswerAgain = 8 * time.Second
+	maxAnswerAgain = 2 * time.Second
 )
 
 // AnswerAfter is how long a worker waits with its n-th answer, counted from 0
@@ -83,7 +83,7 @@ func AnswerAfter(n int, u float64) time.Duration {
 
 const (
 	// speakWithin is how long a worker that suspects something waits at most.
-	speakWithin = 350 * time.Millisecond
+	speakWithin = 500 * time.Millisecond
 	// speakers is the size of fleet up to which few speak before the first one is
 	// heard.
 	speakers = 1000

@@ -13,7 +13,7 @@ import (
 
 func TestOneIn_AsksASmallFleetWholeAndAJuryOfALargeOne(t *testing.T) {
 	t.Parallel()
-	for workers, oneIn := range map[int]int{0: 1, 1: 1, 40: 1, 64: 1, 65: 2, 100: 3, 1000: 31, 10_000: 312} {
+	for workers, oneIn := range map[int]int{0: 1, 1: 1, 40: 1, 64: 1, 65: 2, 100: 4, 1000: 41, 10_000: 416} {
 		assert.Equal(t, oneIn, fleet.OneIn(workers), "of %d", workers)
 	}
 }
@@ -67,7 +67,7 @@ func TestSpeakAfter_LetsFewSpeakWhateverTheFleet(t *testing.T) {
 		const runs = 200
 		for range runs {
 			first, spoken := speakers(workers, random)
-			assert.LessOrEqual(t, first, 350*time.Millisecond)
+			assert.LessOrEqual(t, first, 500*time.Millisecond)
 			sum += spoken
 		}
 		assert.Less(t, float64(sum)/runs, 20.0, "of %d", workers)
@@ -81,5 +81,5 @@ func TestAnswerAfter_ComesAtOnceThenSeldomer(t *testing.T) {
 	assert.Equal(t, 50*time.Millisecond, fleet.AnswerAfter(0, 0.5))
 	assert.Equal(t, 500*time.Millisecond, fleet.AnswerAfter(1, 0.5))
 	assert.Equal(t, time.Second, fleet.AnswerAfter(2, 0.5))
-	assert.Equal(t, 8*time.Second, fleet.AnswerAfter(100, 0.5))
+	assert.Equal(t, 2*time.Second, fleet.AnswerAfter(100, 0.5))
 }

@@ -74,8 +74,10 @@ type dossier struct {
 	loudest  breaker.Suspicion
 	silentTo time.Duration
 
-	// question is the one that is being answered, nil when there is none.
+	// question is the one that the fleet is asked, nil when there is none; drawn says
+	// that this worker answers it. All others hold their tongue as well.
 	question *Question
+	drawn    bool
 	// answered counts the answers, next is when the next one is due. round is the
 	// last question's.
 	answered int
@@ -139,12 +141,12 @@ func (w *Witness) Suspected(now time.Duration, key breaker.Key, s breaker.Suspic
 func (w *Witness) Heard(now time.Duration, t Table, guarded func(breaker.Key) bool) {
 	standing := map[breaker.Key]bool{}
 	for _, q := range t.Questions {
-		if !guarded(q.Key) || !q.Asks(w.Worker) {
+		if !guarded(q.Key) {
 			continue
 		}
 		standing[q.Key] = true
 		if d := w.of(q.Key); q.Round > d.round {
-			d.question, d.round, d.answered = &q, q.Round, 0
+			d.question, d.round, d.answered, d.drawn = &q, q.Round, 0, q.Asks(w.Worker)
 			d.next = now + AnswerAfter(0, w.Random())
 		}
 	}
@@ -183,7 +185,7 @@ func (w *Witness) Due() (time.Duration, bool) {
 		if d.speaking {
 			due = append(due, d.speak)
 		}
-		if d.question != nil {
+		if d.question != nil && d.drawn {
 			due = append(due, d.next)
 		}
 	}
@@ -212,12 +214,12 @@ func (w *Witness) Statements(now time.Duration, last bool) []Statement {
 				all = append(all, said)
 			}
 		}
-		if d.question != nil && now >= d.next && !last {
+		if d.question != nil && d.drawn && now >= d.next && !last {
 			if answer, ok := w.answer(now, d, s); ok {
 				all = append(all, answer)
 			}
 		}
-		if *d == (dossier{round: d.round, seen: d.seen, suspicion: d.suspicion, silentTo: d.silentTo, said: d.said, loudest: d.loudest}) &&
+		if *d == (dossier{round: d.round, drawn: d.drawn, seen: d.seen, suspicion: d.suspicion, silentTo: d.silentTo, said: d.said, loudest: d.loudest}) &&
 			now > d.silentTo+time.Hour && now > d.seen+time.Hour {
 			delete(w.keys, key)
 		}

@@ -251,7 +251,7 @@ func TestWitness_SaysNothingOfASuspicionThatIsSomebodys(t *testing.T) {
 			s := newStand()
 			s.Suspected(time.Second, witnessed, breaker.Suspicious)
 			known(s)
-			for _, statement := range s.Statements(time.Second+350*time.Millisecond, false) {
+			for _, statement := range s.Statements(time.Second+500*time.Millisecond, false) {
 				assert.Equal(t, fleet.SayAnswer, statement.Kind)
 			}
 		})

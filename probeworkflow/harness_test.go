@@ -141,7 +141,7 @@ const broken probeworkflow.Finding = "broken"
 func (i *incident) playAsk(_ context.Context, in probeworkflow.AskInput) (fleet.Question, error) {
 	q := in.Question
 	q.Workers = i.fleet
-	if !in.Everyone {
+	if q.OneIn = in.OneIn; q.OneIn == 0 {
 		q.OneIn = fleet.OneIn(i.fleet)
 	}
 	i.mu.Lock()

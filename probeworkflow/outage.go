@@ -204,7 +204,7 @@ func (o *outage) suspected(ctx workflow.Context) (reason breaker.Reason, guilty 
 // census asks the fleet, and gives what it finds: [fleet.Guilty] or
 // [fleet.Innocent].
 func (o *outage) census(ctx workflow.Context) (fleet.Finding, breaker.Reason) {
-	q := o.ask(ctx, false)
+	q := o.ask(ctx, 0)
 	for {
 		asked := workflow.Now(ctx)
 		var finding fleet.Finding
@@ -229,7 +229,7 @@ func (o *outage) census(ctx workflow.Context) (fleet.Finding, breaker.Reason) {
 		}
 		switch finding {
 		case fleet.Thin:
-			q = o.ask(ctx, true)
+			q = o.ask(ctx, q.Wider(o.reports.All()))
 		case fleet.Undecided:
 			return fleet.Innocent, reason
 		default:
@@ -238,10 +238,10 @@ func (o *outage) census(ctx workflow.Context) (fleet.Finding, breaker.Reason) {
 	}
 }
 
-// ask puts the question to the fleet and gives it as it was put: to some of a
-// large fleet, or to everyone. A fleet that cannot be asked is judged by who has
-// spoken.
-func (o *outage) ask(ctx workflow.Context, everyone bool) fleet.Question {
+// ask puts the question to the fleet and gives it as it was put: to one worker in
+// oneIn, or as fits its size where oneIn is 0. A fleet that cannot be asked is
+// judged by who has spoken.
+func (o *outage) ask(ctx workflow.Context, oneIn int) fleet.Question {
 	o.verdict.Epoch = o.nextEpoch(ctx)
 	q := fleet.Question{
 		Key: o.Key, Outage: workflow.GetInfo(ctx).WorkflowExecution.ID, Round: o.verdict.Epoch, OneIn: 1,
@@ -249,15 +249,15 @@ func (o *outage) ask(ctx workflow.Context, everyone bool) fleet.Question {
 	}
 	o.hear(ctx)
 	summary := "ask the fleet"
-	if everyone {
-		summary = "ask everyone"
+	if oneIn > 0 {
+		summary = "ask more of the fleet"
 	}
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    askDeadline,
 		ScheduleToCloseTimeout: 2 * askDeadline,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
 		Summary:                summary,
-	}), AskActivity, AskInput{Question: q, Everyone: everyone, Heard: len(o.reports.All())}).Get(ctx, &q)
+	}), AskActivity, AskInput{Question: q, OneIn: oneIn, Heard: len(o.reports.All())}).Get(ctx, &q)
 	if err == nil {
 		o.fleet = q.Workers
 	}

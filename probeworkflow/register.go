@@ -72,8 +72,8 @@ func (a activities) suspect(ctx context.Context, key breaker.Key) error {
 // AskInput is a question, and how it is to be put.
 type AskInput struct {
 	Question fleet.Question `json:"question"`
-	// Everyone is to be asked, however large the fleet is.
-	Everyone bool `json:"everyone,omitempty"`
+	// OneIn is of how many workers one is asked. 0: as fits the fleet's size.
+	OneIn int `json:"one_in,omitempty"`
 	// Heard is how many workers have spoken by themselves.
 	Heard int `json:"heard"`
 }
@@ -86,7 +86,7 @@ func (a activities) ask(ctx context.Context, in AskInput) (fleet.Question, error
 	if q.Workers, err = a.workers(ctx); err != nil {
 		activity.GetLogger(ctx).Warn("The fleet cannot be counted; everyone is asked.", "error", err)
 	}
-	if !in.Everyone {
+	if q.OneIn = in.OneIn; q.OneIn == 0 {
 		q.OneIn = fleet.OneIn(q.Workers)
 		if q.Workers > 0 && q.Workers <= in.Heard {
 			return q, nil

@@ -145,13 +145,13 @@ func TestAsk_CountsTheFleetAndAsksAJuryOfIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		pollers        []*taskqueue.PollerInfo
 		heard          int
-		everyone       bool
+		more           int
 		workers, oneIn int
 		asks           bool
 	}{
 		"a small fleet is asked whole":         {pollers: polling(3), heard: 1, workers: 3, oneIn: 1, asks: true},
-		"of a large one some are":              {pollers: polling(1000), heard: 1, workers: 1000, oneIn: 31, asks: true},
-		"unless everyone is to be":             {pollers: polling(1000), heard: 40, everyone: true, workers: 1000, oneIn: 1, asks: true},
+		"of a large one some are":              {pollers: polling(1000), heard: 1, workers: 1000, oneIn: 41, asks: true},
+		"or more of them":                       {pollers: polling(1000), heard: 40, more: 7, workers: 1000, oneIn: 7, asks: true},
 		"twice the same worker is one":         {pollers: append(polling(2), polling(2)...), heard: 1, workers: 2, oneIn: 1, asks: true},
 		"who is gone is not counted":           {pollers: append(polling(2), gone), heard: 1, workers: 2, oneIn: 1, asks: true},
 		"nobody is left to ask":                {pollers: polling(2), heard: 2, workers: 2, oneIn: 1},
@@ -161,7 +161,7 @@ func TestAsk_CountsTheFleetAndAsksAJuryOfIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{pollers: c.pollers}
-			in := probeworkflow.AskInput{Question: fleet.Question{Key: key, Outage: "outage/carrier-api/eu-west", Round: 7, OneIn: 1}, Everyone: c.everyone, Heard: c.heard}
+			in := probeworkflow.AskInput{Question: fleet.Question{Key: key, Outage: "outage/carrier-api/eu-west", Round: 7, OneIn: 1}, OneIn: c.more, Heard: c.heard}
 			var q fleet.Question
 			require.NoError(t, call(t, s, probeworkflow.AskActivity, &q, in))
 			want := in.Question
