@@ -39,12 +39,12 @@ func Milestones(c breaker.Config) []time.Duration {
 	return []time.Duration{ripe, patient, rising, max(c.Window, 2*rising)}
 }
 
-// near is c with limits of a quarter. An outage that has just begun is still on
-// its way to the limits: a fast window is half full of failures when half of it
-// has passed.
+// near is c with limits of a tenth. An outage that has just begun is still on its
+// way to the limits: a fast window is half full of failures when half of it has
+// passed.
 func near(c breaker.Config) breaker.Config {
-	c.FailureRate /= 4
-	c.Quantile = 1 - (1-c.Quantile)/4
+	c.FailureRate /= 10
+	c.Quantile = 1 - (1-c.Quantile)/10
 	return c
 }
 

@@ -93,7 +93,7 @@ func TestDecide_WaitsForWhatIsOnItsWayToALimit(t *testing.T) {
 		rising  bool
 	}{
 		{workers(3, 100, 20), true},
-		{workers(3, 100, 10), false},
+		{workers(3, 100, 5), false},
 		{[]fleet.Report{report("a", 100, 0), report("b", 100, 1), report("c", 100, 40)}, false},
 		{[]fleet.Report{report("a", 100, 0), report("b", 100, 40), report("c", 100, 40)}, true},
 		{[]fleet.Report{report("a", 100, 30), report("b", 100, 40), report("c", 100, 40)}, true},

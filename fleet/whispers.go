@@ -23,17 +23,23 @@ type Whispers struct {
 	Now  int64   `json:"now"`
 	// Peaks is the busiest minute, by ten minutes over an hour.
 	Peaks [6]int `json:"peaks"`
-	// Deaf is until when whispers are only counted.
-	Deaf time.Time `json:"deaf,omitzero"`
+	// Deaf is until when whispers are only counted, Wrong how often in a row they
+	// have been wrong.
+	Deaf  time.Time `json:"deaf,omitzero"`
+	Wrong int       `json:"wrong,omitempty"`
 }
 
 const (
-	ten = 10 * time.Second
+	ten          = 10 * time.Second
+	whisperAgain = 5 * time.Second
 	// enough is how many whispers within a minute are a suspicion where none are
 	// usual. Where some are, it takes twice as many more.
 	enough = 3
-	// deafFor is how long whispers are only counted after they have been wrong.
-	deafFor = 10 * time.Minute
+	// deafFor is how long whispers are only counted after they have been wrong, and
+	// twice as long each further time, up to maxDeaf. An outage of a thin fleet can
+	// be suspected too early to be found.
+	deafFor = 5 * time.Second
+	maxDeaf = 10 * time.Minute
 )
 
 // Hear counts one whisper and tells whether they are a suspicion now.
@@ -59,7 +65,8 @@ func (w *Whispers) Hear(now time.Time) bool {
 func (w *Whispers) Dismissed(now time.Time) {
 	w.advance(now)
 	w.peak(w.minute(0))
-	w.Deaf = now.Add(deafFor)
+	w.Deaf = now.Add(min(deafFor<<min(w.Wrong, 10), maxDeaf))
+	w.Wrong++
 }
 
 // Convicted forgets the last minutes: they were no noise.
@@ -106,4 +113,4 @@ func (w *Whispers) peak(minute int) {
 // WhisperAgain is how long a worker keeps silent about a key after its n-th
 // whisper or suspicion in a row, counted from 0, that came to nothing: in the
 // long run noise costs one signal a worker an hour.
-func WhisperAgain(n int) time.Duration { return min(ten<<min(n, 20), time.Hour) }
+func WhisperAgain(n int) time.Duration { return min(whisperAgain<<min(n, 20), time.Hour) }

@@ -219,15 +219,15 @@ func TestWitness_SaysWhatItSuspectsEverLessOften(t *testing.T) {
 		s := newStand()
 		s.breaker.Evidence = breaker.Evidence{Window: breaker.Counts{Samples: 5, Failures: 5}}
 		said := s.suspect(t, level, 0, 24*time.Hour)
-		assert.InDelta(t, 9+23, len(said), 2, "ten seconds, twenty, …, then an hour")
+		assert.InDelta(t, 10+23, len(said), 2, "five seconds, ten, …, then an hour")
 		for _, statement := range said {
 			assert.Equal(t, kind, statement.Kind)
 		}
 	}
 	s := newStand()
-	require.Len(t, s.suspect(t, breaker.Suspicious, 0, 9*time.Second), 1)
-	s.hear(9*time.Second, fleet.Table{Entries: []fleet.Entry{{Key: witnessed, Verdict: breaker.Verdict{State: breaker.Open, Epoch: 5}}}})
-	assert.Len(t, s.suspect(t, breaker.Suspicious, 9*time.Second, 18*time.Second), 1, "something came of it")
+	require.Len(t, s.suspect(t, breaker.Suspicious, 0, 4*time.Second), 1)
+	s.hear(4*time.Second, fleet.Table{Entries: []fleet.Entry{{Key: witnessed, Verdict: breaker.Verdict{State: breaker.Open, Epoch: 5}}}})
+	assert.Len(t, s.suspect(t, breaker.Suspicious, 4*time.Second, 8*time.Second), 1, "something came of it")
 }
 
 func TestWitness_SpeaksUpWhenItBecomesSure(t *testing.T) {

@@ -38,8 +38,8 @@ const (
 // cooldown, a ramp.
 type alone struct {
 	client taskQueues
-	// changed is called when a quarantine begins or ends, or its queue's workers are
-	// counted anew. It may be nil.
+	// changed is called, by itself, when a quarantine begins or ends, and when others
+	// begin or cease to poll.
 	changed func()
 	wake    chan struct{}
 
@@ -78,7 +78,7 @@ func (a *alone) dismissed(key breaker.Key, epoch int64) {
 	defer a.mu.Unlock()
 	if epoch > a.quarantines[key].epoch {
 		a.quarantines[key] = quarantine{epoch: epoch}
-		a.tell()
+		a.stir()
 	}
 }
 
@@ -89,13 +89,7 @@ func (a *alone) over(key breaker.Key) {
 	if q, ok := a.quarantines[key]; ok && !q.ended {
 		q.ended = true
 		a.quarantines[key] = q
-		a.tell()
-	}
-}
-
-func (a *alone) tell() {
-	if a.changed != nil {
-		go a.changed()
+		a.stir()
 	}
 }
 
@@ -136,10 +130,7 @@ func (a *alone) others(name string) bool {
 	now := time.Now()
 	q.asked = now
 	if now.Sub(q.counted) > countedFor {
-		select {
-		case a.wake <- struct{}{}:
-		default:
-		}
+		a.stir()
 	}
 	return q.others
 }
@@ -157,12 +148,18 @@ func (a *alone) run(ctx context.Context) {
 			a.mu.Lock()
 			q := a.queues[name]
 			q.counted = time.Now()
-			if q.others != others {
-				q.others = others
-				a.tell()
-			}
+			q.others = others
 			a.mu.Unlock()
 		}
+		a.changed()
+	}
+}
+
+// stir has run look at what has changed.
+func (a *alone) stir() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.temporal.io/sdk/worker"
+
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
@@ -72,3 +74,18 @@ var (
 	ParkedFor = parkedFor
 	Draw      = draw
 )
+
+// Paced gives a worker's options slots that can be slow.
+func (p *Plugin) Paced(o *worker.Options) error { return p.pace.paced(o) }
+
+// SetSlow has the plugin's workers poll slowly, or not.
+func (p *Plugin) SetSlow(slow bool) { p.pace.set(slow) }
+
+// RunAlone counts who else polls, until ctx is done.
+func (p *Plugin) RunAlone(ctx context.Context) { p.alone.run(ctx) }
+
+// Quarantined tells whether this worker is alone with its trouble with a key, and
+// Slow whether it polls slowly.
+func (p *Plugin) Quarantined(key breaker.Key) bool { return p.alone.quarantined(key) }
+
+func (p *Plugin) Slow() bool { slow, _ := p.pace.now(); return slow }

@@ -40,6 +40,7 @@ type Plugin struct {
 	breakers     *breaker.Registry
 	reporter     *reporter
 	alone        *alone
+	pace         *pace
 
 	// tools and probes by activity type; fixed once made.
 	tools  map[string]*tool
@@ -139,7 +140,8 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 	}
 	p.breakers = breaker.NewRegistry(p.config.Clock, p.transition)
 	p.breakers.OnSuspicion = p.suspected
-	p.alone = newAlone(c)
+	p.pace, p.alone = newPace(), newAlone(c)
+	p.alone.changed = func() { p.pace.set(p.alone.any()) }
 	p.reporter = newReporter(p)
 	return p, nil
 }
@@ -179,6 +181,9 @@ func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
 // activity's error on as it is.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	o.WorkerOptions.Interceptors = append([]interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}, o.WorkerOptions.Interceptors...)
+	if err := p.pace.paced(o.WorkerOptions); err != nil {
+		return err
+	}
 	if id := o.WorkerOptions.DeploymentOptions.Version.BuildID; id != "" {
 		p.mu.Lock()
 		p.buildID = id

@@ -10,7 +10,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
@@ -35,6 +39,29 @@ type server struct {
 	mu   sync.Mutex
 	err  error
 	sent []sent
+	// pollers are the workers of each task queue, counted how often they were.
+	pollers []string
+	counted int
+}
+
+func (s *server) DescribeTaskQueue(_ context.Context, _ string, kind enums.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted++
+	if kind != enums.TASK_QUEUE_TYPE_ACTIVITY {
+		return nil, errors.New("not where activities are")
+	}
+	var r workflowservice.DescribeTaskQueueResponse
+	for _, name := range s.pollers {
+		r.Pollers = append(r.Pollers, &taskqueue.PollerInfo{Identity: name, LastAccessTime: timestamppb.Now()})
+	}
+	return &r, s.err
+}
+
+func (s *server) poll(workers ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pollers = workers
 }
 
 // sent is one report on its way to an outage.
@@ -118,7 +145,7 @@ func inProcess(t *testing.T, config func(*interceptor.Config), f func(t *testing
 		plugin.SetRandom(func() float64 { return 0 })
 		p := &process{Plugin: plugin, server: s}
 		var stops []func()
-		for _, run := range []func(context.Context){plugin.RunBreakers, plugin.RunReporter} {
+		for _, run := range []func(context.Context){plugin.RunBreakers, plugin.RunReporter, plugin.RunAlone} {
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan struct{})
 			go func() { defer close(done); run(ctx) }()

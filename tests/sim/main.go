@@ -17,10 +17,10 @@ import (
 // plan is how much is played.
 type plan struct {
 	seed uint64
-	// runs is how often one bad worker and a cheap outage are played.
-	runs int
-	// work is about how many calls the runs of one cell of outages may make; it
-	// bounds the runs of the expensive ones.
+	// runs is how often one bad worker is played, outages how often an outage at
+	// most.
+	runs, outages int
+	// work is about how many calls the runs of one cell of outages may make.
 	work float64
 	// hours of a thousand healthy workers, by calls a second.
 	rates []float64
@@ -30,7 +30,7 @@ type plan struct {
 
 func whole(seed uint64) plan {
 	return plan{
-		seed: seed, runs: 10_000, work: 3e8,
+		seed: seed, runs: 10_000, outages: 3000, work: 6e7,
 		rates: []float64{1.0 / 60, 0.1, 1, 10, 100}, hours: []float64{20, 20, 10, 2, 0.5},
 		sizes: []int{1, 2, 3, 10, 40, 100, 1000},
 	}
@@ -84,7 +84,7 @@ func (p plan) play(tell func(string)) report {
 		for _, workers := range p.sizes {
 			tell(fmt.Sprintf("%d workers, %v", workers, f))
 			for _, rate := range []float64{0.1, 1, 10, 100} {
-				runs := min(p.runs, max(20, int(p.work/(float64(workers)*(rate*70+200)))))
+				runs := min(p.outages, max(20, int(p.work/(float64(workers)*(rate*70+200)))))
 				r.TrueOutage = append(r.TrueOutage, row(workers, rate, f,
 					each(runs, func(i int) outage { return trueOutage(p.at(i), workers, rate, f) })))
 			}

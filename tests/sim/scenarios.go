@@ -51,8 +51,9 @@ func oneBadWorker(seed uint64, workers int) bool {
 
 // outage is what one true outage came to, in seconds.
 type outage struct {
-	// enough is from the fault until all that all workers know convicts; +Inf where
-	// that never came.
+	// enough is from the fault until all that all workers know convicts, and goes on
+	// doing so up to the conviction, or for longer than that may take; +Inf where that
+	// never came.
 	enough float64
 	// convicted and allOpen are from the fault; +Inf: never.
 	convicted, allOpen float64
@@ -72,8 +73,12 @@ func trueOutage(seed uint64, workers int, rate float64, f fault) outage {
 	looks := 0
 	for w.clock.now < broke+3*time.Minute {
 		w.pass()
-		if looks++; looks%5 == 0 && math.IsInf(o.enough, 1) && w.enough() {
-			o.enough = since(w.clock.now)
+		if looks++; looks%5 == 0 && w.convicted == 0 && since(w.clock.now)-o.enough <= within {
+			if !w.enough() {
+				o.enough = math.Inf(1)
+			} else if math.IsInf(o.enough, 1) {
+				o.enough = since(w.clock.now)
+			}
 		}
 		if w.convicted == 0 || len(w.coming) > 0 && w.told == 0 {
 			continue
@@ -85,6 +90,7 @@ func trueOutage(seed uint64, workers int, rate float64, f fault) outage {
 	o.signals = w.signals
 	if w.convicted > 0 {
 		o.convicted = since(w.convicted)
+		o.enough = min(o.enough, o.convicted)
 	}
 	last := time.Duration(0)
 	for _, p := range w.processes {
