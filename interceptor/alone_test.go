@@ -120,6 +120,8 @@ func TestAlone_TripsAgainWithoutAWord(t *testing.T) {
 		}}}})
 		assert.False(t, p.Quarantined(key))
 		assert.True(t, refusedWith(t, p).NonRetryable())
+		synctest.Wait()
+		assert.False(t, p.Slow())
 	})
 }
 

@@ -398,6 +398,10 @@ func (p *Plugin) apply(t fleet.Table) {
 			continue
 		}
 		b.Apply(e.Verdict)
+		if e.Verdict.State != breaker.Closed {
+			// It is the fleet's trouble now.
+			p.alone.over(e.Key)
+		}
 	}
 	p.reporter.heard(t)
 }
@@ -425,9 +429,6 @@ func (p *Plugin) transition(t breaker.Transition) {
 		p.reporter.tripped(t)
 	case t.To == breaker.Closed:
 		p.reporter.closed(t.Key)
-		p.alone.over(t.Key)
-	case !t.Local:
-		// The fleet has it now.
 		p.alone.over(t.Key)
 	}
 	if p.config.OnTransition != nil {
