@@ -1,0 +1,167 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/interceptor"
+	"github.com/toolbreaker/toolbreaker/toolcall"
+)
+
+// eager polls as the SDK does by itself: behind the breaker's plugin it takes the
+// slowness of a quarantined worker away.
+type eager struct{ worker.PluginBase }
+
+func (eager) Name() string { return "eager" }
+
+func (eager) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) (err error) {
+	o.WorkerOptions.Tuner, err = worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{NumActivitySlots: 5})
+	return err
+}
+
+// crew are workers of one task queue, each a fleet member of its own. The first
+// one cannot reach the dependency.
+type crew struct {
+	*bench
+	plugins []*interceptor.Plugin
+}
+
+func newCrew(t *testing.T, address string, workers int, more ...worker.Plugin) *crew {
+	t.Helper()
+	c := &crew{bench: newBench(t, address, client.Options{})}
+	c.guard("get", breaker.Config{MinSamples: 10, Cooldown: time.Hour, MaxCooldown: time.Hour})
+	for i := range workers {
+		plugin, err := interceptor.NewPlugin(c.client, c.config)
+		require.NoError(t, err)
+		c.plugins = append(c.plugins, plugin)
+		do := func(context.Context, bool) (string, error) {
+			if i == 0 {
+				return "", errors.New("no such host")
+			}
+			time.Sleep(500 * time.Millisecond) // how long a call takes
+			return "fine", nil
+		}
+		c.startWorker("tools", worker.Options{
+			Identity: fmt.Sprintf("crew-%d", i), Plugins: append([]worker.Plugin{plugin}, more...),
+			MaxConcurrentActivityExecutionSize: 5, DisableEagerActivities: true,
+		}, func(r worker.Registry) { r.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: "get"}) })
+	}
+	return c
+}
+
+// table is what the board says.
+func (b *bench) table() fleet.Table {
+	b.t.Helper()
+	var table fleet.Table
+	value, err := b.client.QueryWorkflow(b.t.Context(), fleet.BoardID, "", fleet.TableQuery)
+	require.NoError(b.t, err)
+	require.NoError(b.t, value.Get(&table))
+	return table
+}
+
+// tasks are how many each worker has taken.
+func (c *crew) tasks() []int64 {
+	var all []int64
+	for _, p := range c.plugins {
+		s := snapshotOf(p, "get")
+		all = append(all, s.Counted+s.Refused)
+	}
+	return all
+}
+
+// work has runs started each so often, at most so many at a time, until stop is
+// called, which gives how many there were. Each ends with an answer.
+func (c *crew) work(every time.Duration, atOnce int) (stop func() int) {
+	quit, slots := make(chan struct{}), make(chan struct{}, atOnce)
+	var done, runs sync.WaitGroup
+	n := 0
+	done.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+			}
+			select {
+			case slots <- struct{}{}:
+			default:
+				continue
+			}
+			n++
+			runs.Go(func() {
+				defer func() { <-slots }()
+				got := c.call(c.t, plan{Tool: "get", Options: retried(0)})
+				assert.Equal(c.t, toolcall.OK, got.outcome(), "%+v", got)
+			})
+		}
+	})
+	return func() int {
+		close(quit)
+		done.Wait()
+		runs.Wait()
+		return n
+	}
+}
+
+// The tasks of a worker that cannot reach the dependency are served by others: no
+// run is told that it is unavailable. A worker that ends its calls at once has
+// slots free when others have none, so it polls less.
+func TestAWorkerAloneWithItsTroubleIsQuarantined(t *testing.T) {
+	address := startTemporal(t, 100*time.Millisecond)
+	for _, c := range []struct {
+		name   string
+		every  time.Duration
+		atOnce int
+		more   []worker.Plugin
+	}{
+		{"ten a second", 100 * time.Millisecond, 1000, nil},
+		{"more than the others can take", 10 * time.Millisecond, 100, nil},
+		{"more than the others can take, polling as ever", 10 * time.Millisecond, 100, []worker.Plugin{eager{}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			crew := newCrew(t, address, 5, c.more...)
+			stop := crew.work(c.every, c.atOnce)
+			var verdict fleet.Entry
+			require.Eventually(t, func() bool {
+				for _, e := range crew.table().Entries {
+					verdict = e
+				}
+				return verdict.Dismissed
+			}, patience, 50*time.Millisecond)
+			require.Len(t, verdict.Alone, 1)
+			require.Equal(t, breaker.Open, snapshotOf(crew.plugins[0], "get").State)
+
+			before := crew.tasks()
+			time.Sleep(20 * time.Second) // for how long is counted
+			after := crew.tasks()
+			runs := stop()
+
+			all, bad := int64(0), after[0]-before[0]
+			for i := range after {
+				all += after[i] - before[i]
+				if i > 0 {
+					assert.Equal(t, breaker.Closed, snapshotOf(crew.plugins[i], "get").State)
+				}
+			}
+			share := float64(bad) / float64(all)
+			t.Logf("%d runs; of %d tasks in quarantine the worker in trouble took %d, %.1f %%; a fair share is 20 %%", runs, all, bad, 100*share)
+			if c.more == nil {
+				assert.Less(t, share, 0.2)
+			}
+		})
+	}
+}
