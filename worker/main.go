@@ -24,7 +24,7 @@ func main() {
 
 func rootCommand() *cobra.Command {
 	root := serveCommand()
-	root.AddCommand(demoCommand(), ticketCommand())
+	root.AddCommand(runCommand(), demoCommand(), ticketCommand())
 	return root
 }
 

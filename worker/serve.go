@@ -74,19 +74,24 @@ func serveCommand() *cobra.Command {
 	return c
 }
 
+// tell prints a line for each edge of a breaker.
+func tell(out io.Writer) func(breaker.Transition) {
+	return func(t breaker.Transition) {
+		fmt.Fprintf(out, "%s  breaker %s: %s → %s", t.At.Format("15:04:05"), t.Key, t.From, t.To)
+		if t.To == breaker.Open {
+			fmt.Fprintf(out, " (%s)", t.Reason)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
 func serve(ctx context.Context, o serverOptions, out io.Writer) error {
 	a, stop, err := o.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	w, err := a.StartWorker(app.WorkerOptions{OnTransition: func(t breaker.Transition) {
-		fmt.Fprintf(out, "%s  breaker %s: %s → %s", t.At.Format("15:04:05"), t.Key, t.From, t.To)
-		if t.To == breaker.Open {
-			fmt.Fprintf(out, " (%s)", t.Reason)
-		}
-		fmt.Fprintln(out)
-	}})
+	w, err := a.StartWorker(app.WorkerOptions{OnTransition: tell(out)})
 	if err != nil {
 		return err
 	}

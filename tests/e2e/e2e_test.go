@@ -5,7 +5,7 @@
 // the built binary as a newcomer types it.
 //
 // The server runs in a process of its own, built without the race detector (see
-// internal/temporal): its SQLite is many times slower under it. Everything of
+// tests/internal/temporal): its SQLite is many times slower under it. Everything of
 // this project that a user runs in a worker is watched for races. One test,
 // TestStopLeavesNoGoroutine, has the server in its own process.
 //
@@ -68,7 +68,7 @@ func build(dir string) error {
 	const module = "github.com/toolbreaker/toolbreaker"
 	for target, pkg := range map[*string]string{
 		&workerCommand:   module + "/worker",
-		&temporalCommand: module + "/tests/e2e/internal/temporal",
+		&temporalCommand: module + "/tests/internal/temporal",
 	} {
 		*target = filepath.Join(dir, filepath.Base(pkg))
 		if out, err := exec.Command("go", "build", "-o", *target, pkg).CombinedOutput(); err != nil {

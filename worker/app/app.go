@@ -39,6 +39,9 @@ type Options struct {
 	Embedded bool
 	// CarrierAddr is where the carrier listens. Empty: a free port of 127.0.0.1.
 	CarrierAddr string
+	// CarrierURL is a carrier that runs already. The app then starts none, and no
+	// server either: the environment must configure one.
+	CarrierURL string
 	// Models are the agent's, best first, at the OpenAI-compatible endpoint that the
 	// environment configures (OPENAI_BASE_URL, OPENAI_API_KEY). Empty: the scripted
 	// one, which needs no provider.
@@ -83,6 +86,9 @@ func Start(ctx context.Context, o Options) (*App, error) {
 		a.Stop()
 		return nil, err
 	}
+	if o.CarrierURL != "" {
+		return a, nil
+	}
 	var err error
 	if a.Carrier, err = carrier.Start(carrier.Options{Addr: o.CarrierAddr, Speed: o.Speed, Seed: 1}); err != nil {
 		a.Stop()
@@ -102,6 +108,9 @@ func (a *App) connect(ctx context.Context) error {
 			a.Client = c
 			return nil
 		}
+	}
+	if a.Options.CarrierURL != "" {
+		return errors.New("no Temporal server is configured; set TEMPORAL_ADDRESS, or a profile of Temporal's configuration file")
 	}
 	o := a.Options.Server
 	o.SearchAttributes = map[string]enums.IndexedValueType{
@@ -156,6 +165,8 @@ type WorkerOptions struct {
 	Unprotected bool
 	// OnTransition is told each edge of each breaker.
 	OnTransition func(breaker.Transition)
+	// Identity is the worker's in the Temporal UI. Empty: the SDK's.
+	Identity string
 	// Interceptors are put on the worker besides.
 	Interceptors []sdkinterceptor.WorkerInterceptor
 }
@@ -170,6 +181,7 @@ type Worker struct {
 // StartWorker starts a worker with the agent and its tools.
 func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 	options := worker.Options{
+		Identity:     o.Identity,
 		Interceptors: o.Interceptors,
 		// With the default of two pollers each, tasks of a dozen runs at speed 10
 		// wait for a poll rather than for a slot.
@@ -194,8 +206,12 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 	agent.Register(w, a.models()...)
 	// Thirty seconds to time out, as the story has it.
 	timeout := a.Scaled(30 * time.Second)
-	(&carriertools.Tools{BaseURL: a.Carrier.URL(), Timeout: timeout}).Register(w)
-	(&orders.Tools{BaseURL: a.Carrier.URL(), Timeout: timeout}).Register(w)
+	carrierURL := a.Options.CarrierURL
+	if carrierURL == "" {
+		carrierURL = a.Carrier.URL()
+	}
+	(&carriertools.Tools{BaseURL: carrierURL, Timeout: timeout}).Register(w)
+	(&orders.Tools{BaseURL: carrierURL, Timeout: timeout}).Register(w)
 	if err := w.Start(); err != nil {
 		return nil, err
 	}

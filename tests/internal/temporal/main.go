@@ -22,16 +22,18 @@ import (
 
 func main() {
 	resolution := flag.Duration("timer-resolution", time.Second, "how late a timer may fire")
+	db := flag.String("db", "", "the file that holds all state; empty: in memory")
+	port := flag.Int("port", 0, "where clients connect; 0: a free one")
 	flag.Parse()
-	if err := serve(*resolution); err != nil {
+	if err := serve(*resolution, *db, *port); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func serve(resolution time.Duration) error {
+func serve(resolution time.Duration, db string, port int) error {
 	server, err := devserver.Start(context.Background(), devserver.Options{
-		NoUI: true, TimerResolution: resolution, Logger: slog.New(slog.DiscardHandler),
+		DBFile: db, Port: port, NoUI: true, TimerResolution: resolution, Logger: slog.New(slog.DiscardHandler),
 		SearchAttributes: map[string]enums.IndexedValueType{
 			probeworkflow.SearchDependency: enums.INDEXED_VALUE_TYPE_KEYWORD,
 			probeworkflow.SearchRegion:     enums.INDEXED_VALUE_TYPE_KEYWORD,
