@@ -102,8 +102,14 @@ func obliging(_ context.Context, fail bool) (string, error) {
 // notes metrics and logs.
 func newBench(t *testing.T, address string, options client.Options) *bench {
 	t.Helper()
+	return newBenchIn(t, address, strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), options)
+}
+
+// newBenchIn makes a bench in a namespace of this name.
+func newBenchIn(t *testing.T, address, namespace string, options client.Options) *bench {
+	t.Helper()
 	b := &bench{
-		t: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), logs: &logbook{}, meter: newMeter(),
+		t: t, namespace: namespace, logs: &logbook{}, meter: newMeter(),
 		edges: newEdges(), free: make(chan struct{}), called: map[string]int{},
 	}
 	t.Cleanup(func() { close(b.free) })

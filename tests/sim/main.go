@@ -30,8 +30,8 @@ type plan struct {
 
 func whole(seed uint64) plan {
 	return plan{
-		seed: seed, runs: 10_000, outages: 3000, work: 6e7,
-		rates: []float64{1.0 / 60, 0.1, 1, 10, 100}, hours: []float64{20, 20, 10, 2, 0.5},
+		seed: seed, runs: 10_000, outages: 3000, work: 3e7,
+		rates: []float64{1.0 / 60, 0.1, 1, 10, 100}, hours: []float64{10, 10, 10, 1, 0.25},
 		sizes: []int{1, 2, 3, 10, 40, 100, 1000},
 	}
 }
