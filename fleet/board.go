@@ -73,6 +73,9 @@ type Table struct {
 // ask puts a question, in the place of an older one about its key. It tells
 // whether the table changed.
 func (t *Table) ask(q Question) bool {
+	if q.Key.Validate() != nil {
+		return false
+	}
 	for _, e := range t.Entries {
 		if e.Key == q.Key && e.Verdict.Epoch >= q.Round {
 			return false

@@ -96,12 +96,15 @@ func (q Question) Wider(reports []Report) int {
 	return max(1, min(q.OneIn/2, q.OneIn*calls/telling))
 }
 
+// maxAlone bounds how many workers are told that they are alone; more are not.
+const maxAlone = 100
+
 // Alone gives the workers whose own report trips the rule: those in trouble,
 // when the dependency is not.
 func Alone(c breaker.Config, reports []Report) []string {
 	var alone []string
 	for _, r := range reports {
-		if _, trips := c.Judge(r.Evidence); trips {
+		if _, trips := c.Judge(r.Evidence); trips && len(alone) < maxAlone {
 			alone = append(alone, r.Worker)
 		}
 	}

@@ -78,11 +78,11 @@ type dossier struct {
 	// that this worker answers it. All others hold their tongue as well.
 	question *Question
 	drawn    bool
-	// answered counts the answers, next is when the next one is due. round is the
-	// last question's.
-	answered int
-	next     time.Duration
-	round    int64
+	// answered counts the answers, next is when the next one is due, expires when
+	// nobody waits for one any more. round is the last question's.
+	answered      int
+	next, expires time.Duration
+	round         int64
 
 	// oneIn is of how many workers one reports on the ramp.
 	oneIn int
@@ -137,8 +137,22 @@ func (w *Witness) Suspected(now time.Duration, key breaker.Key, s breaker.Suspic
 	}
 }
 
-// Heard takes the board's table. guarded tells which keys are this worker's.
-func (w *Witness) Heard(now time.Duration, t Table, guarded func(breaker.Key) bool) {
+// idle tells whether there is nothing to tell, nor to hold back.
+func (d *dossier) idle() bool {
+	return d.trip == nil && d.tripped == nil && !d.speaking && d.question == nil && d.oneIn <= 1
+}
+
+// asked tells whether the fleet is being asked. A question stands for a bounded
+// time: an outage that was terminated takes none back.
+func (d *dossier) asked(now time.Duration) bool { return d.question != nil && now < d.expires }
+
+// maxQuestion bounds for how long a question keeps a worker from speaking by
+// itself, whatever the clocks of two machines make of it.
+const maxQuestion = 5 * time.Minute
+
+// Heard takes the board's table, at a wall-clock time. guarded tells which keys
+// are this worker's.
+func (w *Witness) Heard(now time.Duration, wall time.Time, t Table, guarded func(breaker.Key) bool) {
 	standing := map[breaker.Key]bool{}
 	for _, q := range t.Questions {
 		if !guarded(q.Key) {
@@ -148,6 +162,7 @@ func (w *Witness) Heard(now time.Duration, t Table, guarded func(breaker.Key) bo
 		if d := w.of(q.Key); q.Round > d.round {
 			d.question, d.round, d.answered, d.drawn = &q, q.Round, 0, q.Asks(w.Worker)
 			d.next = now + AnswerAfter(0, w.Random())
+			d.expires = now + min(max(q.Until.Sub(wall), 0), maxQuestion)
 		}
 	}
 	for key, d := range w.keys {
@@ -179,13 +194,16 @@ func (w *Witness) OnRamp(s breaker.Snapshot) bool {
 func (w *Witness) Due() (time.Duration, bool) {
 	var due []time.Duration
 	for _, d := range w.keys {
-		if d.trip != nil && d.question == nil {
+		switch {
+		case d.trip != nil && d.question != nil:
+			due = append(due, max(d.tell, d.expires))
+		case d.trip != nil:
 			due = append(due, d.tell)
 		}
 		if d.speaking {
 			due = append(due, d.speak)
 		}
-		if d.question != nil && d.drawn {
+		if d.question != nil && d.drawn && d.next < d.expires {
 			due = append(due, d.next)
 		}
 	}
@@ -202,7 +220,7 @@ func (w *Witness) Statements(now time.Duration, last bool) []Statement {
 	for key, d := range w.keys {
 		s, _ := w.Breaker(key)
 		s.Key = key
-		if d.trip != nil && (last || now >= d.tell && d.question == nil) {
+		if d.trip != nil && (last || now >= d.tell && !d.asked(now)) {
 			if s.OnItsOwn() {
 				all = append(all, Statement{Kind: SayTripped, Key: key, Report: *d.trip})
 			}
@@ -214,13 +232,12 @@ func (w *Witness) Statements(now time.Duration, last bool) []Statement {
 				all = append(all, said)
 			}
 		}
-		if d.question != nil && d.drawn && now >= d.next && !last {
+		if d.asked(now) && d.drawn && now >= d.next && !last {
 			if answer, ok := w.answer(now, d, s); ok {
 				all = append(all, answer)
 			}
 		}
-		if *d == (dossier{round: d.round, drawn: d.drawn, seen: d.seen, suspicion: d.suspicion, silentTo: d.silentTo, said: d.said, loudest: d.loudest}) &&
-			now > d.silentTo+time.Hour && now > d.seen+time.Hour {
+		if d.idle() && now > d.silentTo+time.Hour && now > d.seen+time.Hour {
 			delete(w.keys, key)
 		}
 	}
@@ -244,7 +261,7 @@ func (w *Witness) Gone(q Question) {
 
 // suspicion is what is said of one that has lasted and is nobody's yet.
 func (w *Witness) suspicion(now time.Duration, d *dossier, s breaker.Snapshot) (Statement, bool) {
-	if now-d.seen > lasting || d.question != nil || d.trip != nil || s.State != breaker.Closed {
+	if now-d.seen > lasting || d.asked(now) || d.trip != nil || s.State != breaker.Closed {
 		return Statement{}, false
 	}
 	d.silentTo = now + WhisperAgain(d.said)

@@ -32,7 +32,7 @@ func newStand() *stand {
 }
 
 func (s *stand) hear(now time.Duration, t fleet.Table) {
-	s.Heard(now, t, func(key breaker.Key) bool { return key == witnessed })
+	s.Heard(now, start, t, func(key breaker.Key) bool { return key == witnessed })
 }
 
 // said are the kinds of what is said up to a time, looked at when it is due.
@@ -52,7 +52,7 @@ func (s *stand) said(t *testing.T, until time.Duration) (all []fleet.Statement, 
 }
 
 func question(round int64) fleet.Table {
-	return fleet.Table{Questions: []fleet.Question{{Key: witnessed, Outage: "outage/carrier-api/eu-west", Round: round, OneIn: 1, Workers: 3}}}
+	return fleet.Table{Questions: []fleet.Question{{Key: witnessed, Outage: "outage/carrier-api/eu-west", Round: round, OneIn: 1, Workers: 3, Until: start.Add(time.Minute)}}}
 }
 
 var evidence = breaker.Evidence{Window: breaker.Counts{Samples: 12, Failures: 12}}
@@ -149,6 +149,27 @@ func TestWitness_AnswersInsteadOfTelling(t *testing.T) {
 	assert.Equal(t, fleet.SayTripped, said[0].Kind)
 }
 
+// Terminated, an outage takes no question back from the board.
+func TestWitness_SpeaksAgainWhenNobodyWaitsForAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStand()
+	s.hear(0, question(7))
+	s.trip(0)
+	said, at := s.said(t, time.Hour)
+	last := said[len(said)-1]
+	assert.Equal(t, fleet.SayTripped, last.Kind)
+	assert.Equal(t, time.Minute, at[len(at)-1])
+	assert.Equal(t, fleet.SayAnswer, said[len(said)-2].Kind)
+
+	far := question(8)
+	far.Questions[0].Until = start.Add(1000 * time.Hour)
+	s = newStand()
+	s.hear(0, far)
+	s.trip(0)
+	_, at = s.said(t, time.Hour)
+	assert.Equal(t, 5*time.Minute, at[len(at)-1], "by another machine's clock")
+}
+
 func TestWitness_AnswersWhatItSeesForAsLongAsItIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newStand()
@@ -176,7 +197,7 @@ func TestWitness_WithoutTrafficAnswersASmallFleetOnceAndALargeOneNever(t *testin
 	t.Parallel()
 	s := newStand()
 	s.hear(0, question(7))
-	said, _ := s.said(t, time.Minute)
+	said, _ := s.said(t, 30*time.Second)
 	assert.Len(t, said, 1)
 
 	large := question(8)

@@ -95,7 +95,7 @@ func (r *reporter) suspected(b *breaker.Breaker, s breaker.Suspicion) {
 // heard takes the board's table.
 func (r *reporter) heard(t fleet.Table) {
 	r.tell(func(w *fleet.Witness, now time.Duration) {
-		w.Heard(now, t, func(key breaker.Key) bool {
+		w.Heard(now, r.plugin.config.Clock.Now(), t, func(key breaker.Key) bool {
 			_, known := r.plugin.dependency(key.Dependency)
 			return known
 		})

@@ -76,6 +76,8 @@ type Status struct {
 	Verdict   breaker.Verdict `json:"verdict"`
 	Reports   []fleet.Report  `json:"reports"`
 	LastProbe *ProbeReport    `json:"last_probe,omitempty"`
+	// Fleet is how many workers the fleet had when it was asked; 0: nobody knew.
+	Fleet int `json:"fleet,omitempty"`
 }
 
 // outage is the state of one run.
@@ -111,7 +113,7 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 		report:   OutageReport{Key: in.Settings.Key, Seconds: map[string]float64{}},
 	}
 	if err := workflow.SetQueryHandler(ctx, StateQuery, func() (Status, error) {
-		return Status{Verdict: o.verdict, Reports: o.reports.All(), LastProbe: o.lastProbe}, nil
+		return Status{Verdict: o.verdict, Reports: o.reports.All(), LastProbe: o.lastProbe, Fleet: o.fleet}, nil
 	}); err != nil {
 		return o.report, err
 	}

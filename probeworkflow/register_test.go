@@ -151,7 +151,7 @@ func TestAsk_CountsTheFleetAndAsksAJuryOfIt(t *testing.T) {
 	}{
 		"a small fleet is asked whole":         {pollers: polling(3), heard: 1, workers: 3, oneIn: 1, asks: true},
 		"of a large one some are":              {pollers: polling(1000), heard: 1, workers: 1000, oneIn: 41, asks: true},
-		"or more of them":                       {pollers: polling(1000), heard: 40, more: 7, workers: 1000, oneIn: 7, asks: true},
+		"or more of them":                      {pollers: polling(1000), heard: 40, more: 7, workers: 1000, oneIn: 7, asks: true},
 		"twice the same worker is one":         {pollers: append(polling(2), polling(2)...), heard: 1, workers: 2, oneIn: 1, asks: true},
 		"who is gone is not counted":           {pollers: append(polling(2), gone), heard: 1, workers: 2, oneIn: 1, asks: true},
 		"nobody is left to ask":                {pollers: polling(2), heard: 2, workers: 2, oneIn: 1},

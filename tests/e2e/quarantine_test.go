@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/interceptor"
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
+
+var pollingAsEver = flag.Bool("polling", false, "measure a quarantined worker that polls as ever, too")
 
 // eager polls as the SDK does by itself: behind the breaker's plugin it takes the
 // slowness of a quarantined worker away.
@@ -130,9 +133,13 @@ func TestAWorkerAloneWithItsTroubleIsQuarantined(t *testing.T) {
 	}{
 		{"ten a second", 100 * time.Millisecond, 1000, nil},
 		{"more than the others can take", 10 * time.Millisecond, 100, nil},
+		// For the figure; see -polling.
 		{"more than the others can take, polling as ever", 10 * time.Millisecond, 100, []worker.Plugin{eager{}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.more != nil && !*pollingAsEver {
+				t.Skip("only with -polling")
+			}
 			crew := newCrew(t, address, 5, c.more...)
 			stop := crew.work(c.every, c.atOnce)
 			var verdict fleet.Entry

@@ -104,6 +104,12 @@ func TestThinTrafficCountsTogether(t *testing.T) {
 		assert.LessOrEqual(t, at.Sub(broke), last+wireGrace, "a call reached the dependency after the verdict")
 	}
 
+	var status probeworkflow.Status
+	answer, err := b.client.QueryWorkflow(t.Context(), probeworkflow.OutageID(key), "", probeworkflow.StateQuery)
+	require.NoError(t, err)
+	require.NoError(t, answer.Get(&status))
+	assert.Equal(t, len(all), status.Fleet, "the fleet was counted")
+
 	signals := 0
 	outage := probeworkflow.OutageID(key)
 	history := b.client.GetWorkflowHistory(t.Context(), outage, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)

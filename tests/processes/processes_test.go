@@ -35,14 +35,7 @@ func phases(t *testing.T, wrong func(h *house, phase breaker.State)) {
 	h.settled(euWest, 1)
 }
 
-func TestAWorkerIsKilledInEachPhase(t *testing.T) {
-	phases(t, func(h *house, _ breaker.State) {
-		h.alive()[0].kill()
-		h.startWorker(h.carrier.URL())
-	})
-}
-
-func TestTheWorkerThatRunsTheOutageIsKilled(t *testing.T) {
+func TestTheWorkerThatRunsTheOutageIsKilledInEachPhase(t *testing.T) {
 	phases(t, func(h *house, _ breaker.State) {
 		who := h.decider()
 		who.kill()

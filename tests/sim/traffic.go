@@ -164,7 +164,7 @@ func (p *process) hear(t fleet.Table) {
 		p.breaker.Apply(e.Verdict)
 		p.registry.Deliver()
 	}
-	p.witness.Heard(p.clock.now, t, func(breaker.Key) bool { return true })
+	p.witness.Heard(p.clock.now, p.clock.Now(), t, func(breaker.Key) bool { return true })
 	p.plan()
 }
 
