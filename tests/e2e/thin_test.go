@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
 	"github.com/toolbreaker/toolbreaker/interceptor"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
@@ -42,6 +43,23 @@ func trickle(ctx workflow.Context, calls int) error {
 		}
 	}
 	return nil
+}
+
+// costsNothing asserts that a healthy fleet has sent nothing: its board runs, and
+// has one wait that all have joined.
+func costsNothing(t *testing.T, b *bench) {
+	t.Helper()
+	counts := map[enums.EventType]int{}
+	events := b.client.GetWorkflowHistory(t.Context(), fleet.BoardID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		require.NoError(t, err)
+		counts[event.GetEventType()]++
+	}
+	assert.Zero(t, counts[enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED])
+	assert.LessOrEqual(t, counts[enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED], 2)
+	_, err := b.client.DescribeWorkflowExecution(t.Context(), probeworkflow.OutageID(breaker.Key{Dependency: "get", Region: region}), "")
+	assert.Error(t, err, "nothing was suspected")
 }
 
 // None of them sees enough to trip by itself in time; together they have seen an
@@ -85,6 +103,7 @@ func TestThinTrafficCountsTogether(t *testing.T) {
 		require.NoError(t, err)
 	}
 	time.Sleep(*thinPast) // their past
+	costsNothing(t, b)
 	broke := time.Now()
 	down.Store(true)
 

@@ -21,18 +21,24 @@ type plan struct {
 	// most.
 	runs, outages int
 	// work is about how many calls the runs of one cell of outages may make.
-	work float64
-	// hours of a thousand healthy workers, by calls a second.
-	rates []float64
-	hours []float64
+	work  float64
 	sizes []int
+	// healthy are fleets with no outage.
+	healthy []noiseRow
 }
 
 func whole(seed uint64) plan {
 	return plan{
 		seed: seed, runs: 10_000, outages: 3000, work: 3e7,
-		rates: []float64{1.0 / 60, 0.1, 1, 10, 100}, hours: []float64{10, 10, 10, 1, 0.25},
 		sizes: []int{1, 2, 3, 10, 40, 100, 1000},
+		healthy: []noiseRow{
+			{Workers: 1000, CallsPerSecond: 1.0 / 60, FailureShare: 0.01, Hours: 10},
+			{Workers: 1000, CallsPerSecond: 0.1, FailureShare: 0.01, Hours: 10},
+			{Workers: 1000, CallsPerSecond: 1, FailureShare: 0.01, Hours: 10},
+			{Workers: 1000, CallsPerSecond: 10, FailureShare: 0.01, Hours: 1},
+			{Workers: 1000, CallsPerSecond: 100, FailureShare: 0.01, Hours: 0.25},
+			{Workers: 100, CallsPerSecond: 1, FailureShare: 0, Hours: 1},
+		},
 	}
 }
 
@@ -91,15 +97,12 @@ func (p plan) play(tell func(string)) report {
 		}
 	}
 	tell("healthy fleets")
-	const workers, share = 1000, 0.01
-	for i, n := range each(len(p.rates), func(i int) noise {
-		return healthyNoise(p.seed, workers, p.rates[i], share, p.hours[i])
-	}) {
-		r.HealthyNoise = append(r.HealthyNoise, noiseRow{
-			Workers: workers, CallsPerSecond: p.rates[i], FailureShare: share, Hours: p.hours[i],
-			Suspicions: n.suspicions, Convictions: n.convictions, Whispers: n.whispers,
-		})
-	}
+	r.HealthyNoise = each(len(p.healthy), func(i int) noiseRow {
+		row := p.healthy[i]
+		n := healthyNoise(p.seed, row.Workers, row.CallsPerSecond, row.FailureShare, row.Hours)
+		row.Suspicions, row.Convictions, row.Signals = n.suspicions, n.convictions, n.signals
+		return row
+	})
 	return r
 }
 

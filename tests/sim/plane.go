@@ -52,9 +52,8 @@ type world struct {
 	asked    time.Duration
 	sequence int64
 
-	// signals are the statements sent, whispered those of them that are whispers.
-	signals, whispered int
-	suspicions         int
+	// signals are the statements sent, suspicions the outage workflows started.
+	signals, suspicions int
 	// convicted is when the dependency was found guilty; 0: not.
 	convicted time.Duration
 	// told is when the last worker had heard of it.
@@ -121,7 +120,6 @@ func (w *world) send(p *process, s fleet.Statement) {
 	w.in(w.latencies.signal.draw(w.random), func() {
 		switch s.Kind {
 		case fleet.SayWhisper:
-			w.whispered++
 			if w.whispers.Hear(w.clock.Now()) && !w.running {
 				// By an activity of the board.
 				w.in(w.latencies.signal.draw(w.random), w.suspect)

@@ -52,7 +52,8 @@ type noiseRow struct {
 	Hours          float64 `json:"hours"`
 	Suspicions     int     `json:"suspicions"`
 	Convictions    int     `json:"convictions"`
-	Whispers       int     `json:"whispers"`
+	// Signals are all that workers sent.
+	Signals int `json:"signals"`
 }
 
 // within is how long after there is evidence enough a conviction is in time.
@@ -126,10 +127,10 @@ func (r report) print(out io.Writer) {
 	}
 	_ = t.Flush()
 	fmt.Fprintf(out, "\nHealthy fleet, some calls fail by chance\n\n")
-	fmt.Fprintln(t, "workers\tcalls/s each\tfail\thours\tsuspicions\tan hour\tconvictions\twhispers an hour\t")
+	fmt.Fprintln(t, "workers\tcalls/s each\tfail\thours\tsuspicions\tan hour\tconvictions\tsignals an hour\t")
 	for _, n := range r.HealthyNoise {
 		fmt.Fprintf(t, "%d\t%.3g\t%g%%\t%g\t%d\t%.2g\t%d\t%.0f\t\n", n.Workers, n.CallsPerSecond, 100*n.FailureShare, n.Hours,
-			n.Suspicions, float64(n.Suspicions)/n.Hours, n.Convictions, float64(n.Whispers)/n.Hours)
+			n.Suspicions, float64(n.Suspicions)/n.Hours, n.Convictions, float64(n.Signals)/n.Hours)
 	}
 	_ = t.Flush()
 }

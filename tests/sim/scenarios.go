@@ -104,7 +104,7 @@ func trueOutage(seed uint64, workers int, rate float64, f fault) outage {
 }
 
 // noise is what a healthy fleet came to.
-type noise struct{ suspicions, convictions, whispers int }
+type noise struct{ suspicions, convictions, signals int }
 
 // healthyNoise plays a healthy fleet in which a share of calls fails.
 func healthyNoise(seed uint64, workers int, rate, share, hours float64) noise {
@@ -112,7 +112,7 @@ func healthyNoise(seed uint64, workers int, rate, share, hours float64) noise {
 	for end := w.clock.now + time.Duration(hours*float64(time.Hour)); w.clock.now < end; {
 		w.pass()
 	}
-	n := noise{suspicions: w.suspicions, whispers: w.whispered}
+	n := noise{suspicions: w.suspicions, signals: w.signals}
 	if w.convicted > 0 {
 		n.convictions = 1
 	}

@@ -12,9 +12,13 @@ import (
 // small is a plan of seconds.
 func small(seed uint64) plan {
 	return plan{
-		seed: seed, runs: 60, outages: 60, work: 1e6,
-		rates: []float64{0.1, 10}, hours: []float64{0.2, 0.01},
-		sizes: []int{1, 10, 40, 200},
+		seed: seed, runs: 30, outages: 10, work: 1e5,
+		sizes: []int{3, 10, 40, 200},
+		healthy: []noiseRow{
+			{Workers: 1000, CallsPerSecond: 0.1, FailureShare: 0.01, Hours: 0.05},
+			{Workers: 100, CallsPerSecond: 10, FailureShare: 0.01, Hours: 0.01},
+			{Workers: 100, CallsPerSecond: 1, FailureShare: 0, Hours: 0.05},
+		},
 	}
 }
 
@@ -26,15 +30,20 @@ func TestSimulation_FindsEachOutageAndNoOther(t *testing.T) {
 	}
 	judged := 0
 	for _, o := range r.TrueOutage {
-		if o.Runs > 0 {
+		// Of a fleet with a call or two for each that a limit takes, one may be found
+		// late: what it has seen is now enough and now not.
+		if o.Runs > 0 && 60*float64(o.Workers)*o.CallsPerSecond > 2*float64(config.MinSamples) {
 			judged++
 			assert.InDelta(t, 1, *o.ConvictedShare, 0.001, "%s, %d workers, %v calls a second", o.Fault, o.Workers, o.CallsPerSecond)
 		}
 	}
-	assert.Greater(t, judged, 25)
+	assert.Greater(t, judged, 20)
 	for _, n := range r.HealthyNoise {
 		assert.Zero(t, n.Convictions)
 		assert.LessOrEqual(t, n.Suspicions, 4, "until it has learnt what is noise")
+		if n.FailureShare == 0 {
+			assert.Zero(t, n.Signals, "a healthy fleet costs nothing")
+		}
 	}
 }
 
