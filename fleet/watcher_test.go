@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
@@ -68,15 +70,28 @@ func (s *server) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOption
 	return nil, nil
 }
 
+// updates are the waits on the board, and when each began.
+func (s *server) updates() (calls []string, times []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, call := range s.calls {
+		if strings.HasPrefix(call, "update") {
+			calls, times = append(calls, call), append(times, s.times[i])
+		}
+	}
+	return calls, times
+}
+
 // answer is a completed update.
 type answer struct {
 	client.WorkflowUpdateHandle
 	table fleet.Table
+	err   error
 }
 
 func (a answer) Get(_ context.Context, value any) error {
 	*value.(*fleet.Table) = a.table
-	return nil
+	return a.err
 }
 
 // until waits for the end of ctx as the SDK does, whose error is not ctx's own.
@@ -216,8 +231,9 @@ func TestWatcher_WaitsWithTheVersionItKnows(t *testing.T) {
 		require.NoError(t, w.Bootstrap(context.Background()))
 		watchFor(w, time.Minute)
 		assert.Equal(t, []fleet.Table{table(7), opened, closed}, *applied)
-		assert.Equal(t, []string{"describe", "update watch-7", "update watch-8", "update watch-9"}, s.calls)
-		assert.Equal(t, s.times[0], s.times[3], "each change at once")
+		calls, times := s.updates()
+		assert.Equal(t, []string{"update watch-7", "update watch-8", "update watch-9"}, calls)
+		assert.Equal(t, times[0], times[2], "each change at once")
 	})
 }
 
@@ -252,8 +268,9 @@ func TestWatcher_RenewsAWaitThatRanOut(t *testing.T) {
 		w, _ := newWatcher(s)
 		begun := time.Now()
 		watchFor(w, 7*time.Minute)
-		assert.Equal(t, []string{"update watch-0", "update watch-0", "update watch-0", "update watch-0"}, s.calls)
-		for i, at := range s.times {
+		calls, times := s.updates()
+		assert.Equal(t, []string{"update watch-0", "update watch-0", "update watch-0", "update watch-0"}, calls)
+		for i, at := range times {
 			assert.Equal(t, time.Duration(i)*2*time.Minute, at.Sub(begun))
 		}
 	})
@@ -350,7 +367,7 @@ func TestWatcher_StartsTheBoardThatDoesNotRun(t *testing.T) {
 			return until(ctx)
 		}
 		w, applied := newWatcher(s)
-		watchFor(w, time.Minute)
+		watchFor(w, time.Second)
 		assert.Equal(t, []string{"update watch-0", "start BreakerBoard", "update watch-0", "update watch-1"}, s.calls)
 		assert.Equal(t, []fleet.Table{table(1)}, *applied)
 		require.Len(t, s.started, 1)
@@ -358,6 +375,88 @@ func TestWatcher_StartsTheBoardThatDoesNotRun(t *testing.T) {
 		assert.Equal(t, "toolbreaker", s.started[0].TaskQueue)
 		// A thousand processes start it together, and it is one.
 		assert.Equal(t, enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, s.started[0].WorkflowIDConflictPolicy)
+	})
+}
+
+// A terminated board gives every wait that it knows the same answer for ever, and
+// its memo to whoever reads it: nobody started it anew.
+func TestWatcher_StartsTheBoardThatEndedUnderItsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+			return memo(t, table(1)), nil
+		}}
+		s.update = func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+			switch {
+			case len(s.started) == 0:
+				return answer{err: temporal.NewApplicationError("the workflow completed before the update", "AcceptedUpdateCompletedWorkflow")}, nil
+			case o.Args[0] == int64(1):
+				return answer{table: table(2)}, nil
+			}
+			return until(ctx)
+		}
+		w, applied := newWatcher(s)
+		require.NoError(t, w.Bootstrap(context.Background()))
+		watchFor(w, time.Second)
+		assert.Equal(t, []string{"describe", "update watch-1", "start BreakerBoard", "update watch-1", "update watch-2"}, s.calls)
+		assert.Equal(t, []fleet.Table{table(1), table(2)}, *applied)
+	})
+}
+
+// The SDK tries a wait that the server has refused again for as long as it may, and
+// says nothing: to the watcher it goes on. It heard of a change two minutes late.
+func TestWatcher_ReadsTheMemoWhileItWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		version, changed := int64(7), time.Now()
+		s := &server{
+			describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+				return memo(t, table(version)), nil
+			},
+			update: func(ctx context.Context, _ client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+				return until(ctx)
+			},
+		}
+		w, _ := newWatcher(s)
+		require.NoError(t, w.Bootstrap(context.Background()))
+		var late []time.Duration
+		w.Apply = func(got fleet.Table) {
+			assert.Equal(t, table(version), got)
+			late = append(late, time.Since(changed))
+			version, changed = version+1, time.Now()
+		}
+		version, changed = 8, time.Now()
+		watchFor(w, 5*time.Minute)
+		require.Greater(t, len(late), 30)
+		assert.Less(t, late[0], 23*time.Second)
+		for _, d := range late[1:] {
+			assert.Less(t, d, 8*time.Second, "as soon as where the wait is known not to work")
+		}
+	})
+}
+
+func TestWatcher_IsNotHeldUpByTheMemo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		s := &server{
+			describe: func(ctx context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			update: func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+				if o.Args[0] != int64(0) {
+					return until(ctx)
+				}
+				time.Sleep(25 * time.Second) // A check is under way.
+				return answer{table: table(1)}, nil
+			},
+		}
+		w, _ := newWatcher(s)
+		var told time.Duration
+		w.Apply = func(fleet.Table) { told = time.Since(begun) }
+		watchFor(w, time.Minute)
+		assert.Equal(t, 25*time.Second, told)
 	})
 }
 

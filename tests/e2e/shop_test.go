@@ -73,20 +73,31 @@ func openShop(t *testing.T, speed float64) *shop {
 // startTemporal starts a server until the test ends and gives its address.
 func startTemporal(t *testing.T, timerResolution time.Duration) string {
 	t.Helper()
-	server := exec.Command(temporalCommand, "-timer-resolution", timerResolution.String())
+	address, stop := runTemporal(t, "-timer-resolution", timerResolution.String())
+	t.Cleanup(stop)
+	return address
+}
+
+// runTemporal starts a server and gives its address, and what stops it.
+func runTemporal(t *testing.T, args ...string) (address string, stop func()) {
+	t.Helper()
+	server := exec.Command(temporalCommand, args...)
 	server.Stderr = os.Stderr
 	stdin, err := server.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := server.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = stdin.Close()
 		assert.NoError(t, server.Wait())
 	})
-	address, err := bufio.NewReader(stdout).ReadString('\n')
+	address, err = bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		stop()
+	}
 	require.NoError(t, err, "the server has started")
-	return strings.TrimSpace(address)
+	return strings.TrimSpace(address), stop
 }
 
 // startWorker starts a worker with agent, tools and breaker, until the test ends.

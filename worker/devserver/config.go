@@ -82,7 +82,7 @@ const longPoll = time.Second
 // dynamicConfig changes only what a server on a developer's machine needs.
 // Limits that a workflow's design has to live with (history size, updates in
 // flight, callers waiting at once) stay as they are in production.
-func dynamicConfig(timerResolution time.Duration) dynamicconfig.StaticClient {
+func dynamicConfig(o Options) dynamicconfig.StaticClient {
 	c := dynamicconfig.StaticClient{
 		// Updates and eager starts are on by default today; a development
 		// server depends on them too much to leave that to a release.
@@ -129,8 +129,11 @@ func dynamicConfig(timerResolution time.Duration) dynamicconfig.StaticClient {
 		// poll whatever server gets the port next.
 		dynamicconfig.EnableParentClosePolicyWorker.Key(): false,
 	}
-	if timerResolution > 0 {
-		c[dynamicconfig.TimerProcessorMaxTimeShift.Key()] = timerResolution
+	if o.TimerResolution > 0 {
+		c[dynamicconfig.TimerProcessorMaxTimeShift.Key()] = o.TimerResolution
+	}
+	for name, value := range o.DynamicConfig {
+		c[dynamicconfig.MakeKey(name)] = value
 	}
 	return c
 }

@@ -43,6 +43,12 @@ type Options struct {
 	// default of one second. Below a millisecond is an error.
 	TimerResolution time.Duration
 
+	// DynamicConfig sets what else the server can be told by name, such as
+	// "frontend.namespaceCount": 20 for few callers waiting at once, and comes
+	// before this package's own settings. The server ignores names that it
+	// does not know.
+	DynamicConfig map[string]any
+
 	// Logger receives what the server and its UI log, as far as its handler
 	// is enabled for it; the server is talkative below slog.LevelWarn. Nil:
 	// warnings and errors go to slog.Default(). To silence it, give a logger

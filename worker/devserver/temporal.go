@@ -67,7 +67,7 @@ func (i *instance) start(cfg *config.Config, p ports, o Options) error {
 			temporal.WithStaticHosts(hosts(p)),
 			temporal.ForServices(temporal.DefaultServices),
 			temporal.WithLogger(i.log),
-			temporal.WithDynamicConfigClient(dynamicConfig(o.TimerResolution)),
+			temporal.WithDynamicConfigClient(dynamicConfig(o)),
 			temporal.WithClientFactoryProvider(i.connections),
 			temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 			temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper {

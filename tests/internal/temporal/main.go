@@ -12,6 +12,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -21,25 +23,32 @@ import (
 )
 
 func main() {
-	resolution := flag.Duration("timer-resolution", time.Second, "how late a timer may fire")
-	db := flag.String("db", "", "the file that holds all state; empty: in memory")
-	port := flag.Int("port", 0, "where clients connect; 0: a free one")
+	var o devserver.Options
+	flag.DurationVar(&o.TimerResolution, "timer-resolution", time.Second, "how late a timer may fire")
+	flag.StringVar(&o.DBFile, "db", "", "the file that holds all state; empty: in memory")
+	flag.IntVar(&o.Port, "port", 0, "where clients connect; 0: a free one")
+	o.DynamicConfig = map[string]any{}
+	flag.Func("set", "name=number of the server's dynamic configuration", func(setting string) error {
+		name, number, _ := strings.Cut(setting, "=")
+		n, err := strconv.Atoi(number)
+		o.DynamicConfig[name] = n
+		return err
+	})
 	flag.Parse()
-	if err := serve(*resolution, *db, *port); err != nil {
+	if err := serve(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func serve(resolution time.Duration, db string, port int) error {
-	server, err := devserver.Start(context.Background(), devserver.Options{
-		DBFile: db, Port: port, NoUI: true, TimerResolution: resolution, Logger: slog.New(slog.DiscardHandler),
-		SearchAttributes: map[string]enums.IndexedValueType{
-			probeworkflow.SearchDependency: enums.INDEXED_VALUE_TYPE_KEYWORD,
-			probeworkflow.SearchRegion:     enums.INDEXED_VALUE_TYPE_KEYWORD,
-			probeworkflow.SearchState:      enums.INDEXED_VALUE_TYPE_KEYWORD,
-		},
-	})
+func serve(o devserver.Options) error {
+	o.NoUI, o.Logger = true, slog.New(slog.DiscardHandler)
+	o.SearchAttributes = map[string]enums.IndexedValueType{
+		probeworkflow.SearchDependency: enums.INDEXED_VALUE_TYPE_KEYWORD,
+		probeworkflow.SearchRegion:     enums.INDEXED_VALUE_TYPE_KEYWORD,
+		probeworkflow.SearchState:      enums.INDEXED_VALUE_TYPE_KEYWORD,
+	}
+	server, err := devserver.Start(context.Background(), o)
 	if err != nil {
 		return err
 	}
