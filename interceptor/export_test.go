@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.temporal.io/sdk/worker"
-
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
@@ -75,11 +73,8 @@ var (
 	Draw      = draw
 )
 
-// Paced gives a worker's options slots that can be slow.
-func (p *Plugin) Paced(o *worker.Options) error { return p.pace.paced(o) }
-
-// SetSlow has the plugin's workers poll slowly, or not.
-func (p *Plugin) SetSlow(slow bool) { p.pace.set(slow) }
+// SlowPolling is what a quarantine does to the plugin's workers, and its end undoes.
+func (p *Plugin) SlowPolling(slow bool) { p.polling.Set(slow) }
 
 // RunAlone counts who else polls, until ctx is done.
 func (p *Plugin) RunAlone(ctx context.Context) { p.alone.run(ctx) }
@@ -88,4 +83,4 @@ func (p *Plugin) RunAlone(ctx context.Context) { p.alone.run(ctx) }
 // Slow whether it polls slowly.
 func (p *Plugin) Quarantined(key breaker.Key) bool { return p.alone.quarantined(key) }
 
-func (p *Plugin) Slow() bool { slow, _ := p.pace.now(); return slow }
+func (p *Plugin) Slow() bool { return p.polling.Slow() }

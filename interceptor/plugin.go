@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/internal/polling"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
@@ -40,7 +41,8 @@ type Plugin struct {
 	breakers     *breaker.Registry
 	reporter     *reporter
 	alone        *alone
-	pace         *pace
+	// polling is slow while this process is quarantined.
+	polling polling.Gate
 
 	// tools and probes by activity type; fixed once made.
 	tools  map[string]*tool
@@ -140,8 +142,8 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 	}
 	p.breakers = breaker.NewRegistry(p.config.Clock, p.transition)
 	p.breakers.OnSuspicion = p.suspected
-	p.pace, p.alone = newPace(), newAlone(c)
-	p.alone.changed = func() { p.pace.set(p.alone.any()) }
+	p.alone = newAlone(c)
+	p.alone.changed = func() { p.polling.Set(p.alone.any()) }
 	p.reporter = newReporter(p)
 	return p, nil
 }
@@ -173,7 +175,10 @@ func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
 	return p.breakers.Get(breaker.Key{Dependency: dependency, Region: region}, d.Breaker), nil
 }
 
-// ConfigureWorker adds the interceptor, and learns each activity's type.
+// ConfigureWorker adds the interceptor, makes the worker's polling one that can be
+// slowed, and learns each activity's type. A plugin that sets a
+// MaxConcurrent*ExecutionSize comes before this one: with the slots goes a tuner,
+// and the SDK takes one or the other.
 //
 // The interceptor comes before those of worker.Options, so that nothing of theirs
 // wraps a refusal: wrapped, the server would take it for retryable. Only a
@@ -181,9 +186,7 @@ func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
 // activity's error on as it is.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	o.WorkerOptions.Interceptors = append([]interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}, o.WorkerOptions.Interceptors...)
-	if err := p.pace.paced(o.WorkerOptions); err != nil {
-		return err
-	}
+	p.slowable(o.WorkerOptions)
 	if id := o.WorkerOptions.DeploymentOptions.Version.BuildID; id != "" {
 		p.mu.Lock()
 		p.buildID = id

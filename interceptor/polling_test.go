@@ -1,154 +1,208 @@
 package interceptor_test
 
 import (
-	"context"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
+
+	"github.com/toolbreaker/toolbreaker/interceptor"
 )
 
-// slotInfo is what a worker tells of a slot.
-type slotInfo struct {
-	worker.SlotReservationInfo
-	worker.SlotReleaseInfo
-	permit *worker.SlotPermit
-}
+// slots are how many of each kind a tuner gives.
+type slots struct{ workflow, activity, local, nexus, session int }
 
-func (i slotInfo) Permit() *worker.SlotPermit          { return i.permit }
-func (slotInfo) Logger() log.Logger                    { return quiet }
-func (slotInfo) MetricsHandler() client.MetricsHandler { return nil }
-
-// pollers are two loops that ask for tasks, as a worker's are. Each task is there
-// at once, and done at once.
-type pollers struct {
-	mu    sync.Mutex
-	tasks int
-	// most is how many polls were out at a time.
-	out, most int
-}
-
-func (p *pollers) run(ctx context.Context, slots worker.SlotSupplier) {
-	var both sync.WaitGroup
-	for range 2 {
-		both.Go(func() {
-			for ctx.Err() == nil {
-				permit, err := slots.ReserveSlot(ctx, slotInfo{})
-				if err != nil {
-					return
-				}
-				p.mu.Lock()
-				p.out++
-				p.most = max(p.most, p.out)
-				p.mu.Unlock()
-				time.Sleep(10 * time.Millisecond)
-				p.mu.Lock()
-				p.out--
-				p.tasks++
-				p.mu.Unlock()
-				slots.MarkSlotUsed(slotInfo{permit: permit})
-				slots.ReleaseSlot(slotInfo{permit: permit})
-			}
-		})
+func slotsOf(t worker.WorkerTuner) slots {
+	return slots{
+		t.GetWorkflowTaskSlotSupplier().MaxSlots(), t.GetActivityTaskSlotSupplier().MaxSlots(),
+		t.GetLocalActivitySlotSupplier().MaxSlots(), t.GetNexusSlotSupplier().MaxSlots(),
+		t.GetSessionActivitySlotSupplier().MaxSlots(),
 	}
-	both.Wait()
 }
 
-func (p *pollers) count() (tasks, most int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	tasks, most = p.tasks, p.most
-	p.tasks, p.most = 0, 0
-	return tasks, most
-}
-
-func TestPolling_OfASlowWorkerIsOnePollAtATimeAndAPauseAfterEachTask(t *testing.T) {
+// The sizes that a worker is given hold, and where it is given none, the SDK's.
+func TestPolling_KeepsTheSizes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t, guarded(&clock{}))
-		var o worker.Options
-		require.NoError(t, plugin.Paced(&o))
-		slots := o.Tuner.GetActivityTaskSlotSupplier()
-		ctx, cancel := context.WithCancel(context.Background())
-		var p pollers
-		var running sync.WaitGroup
-		running.Go(func() { p.run(ctx, slots) })
-
-		time.Sleep(10 * time.Second)
-		tasks, most := p.count()
-		assert.InDelta(t, 2000, tasks, 5, "as fast as they come")
-		assert.Equal(t, 2, most)
-
-		plugin.SetSlow(true)
-		time.Sleep(time.Second)
-		p.count()
-		time.Sleep(time.Minute)
-		tasks, most = p.count()
-		assert.InDelta(t, 40, tasks, 10, "one in a second to two")
-		assert.Equal(t, 1, most)
-		assert.Nil(t, slots.TryReserveSlot(slotInfo{}), "nothing eager")
-
-		plugin.SetSlow(false)
-		time.Sleep(time.Second)
-		tasks, most = p.count()
-		assert.InDelta(t, 200, tasks, 5, "at once, with no pause left over")
-		assert.Equal(t, 2, most)
-
-		plugin.SetSlow(true)
-		synctest.Wait()
-		cancel()
-		running.Wait()
-	})
-}
-
-func TestPolling_OfASlowWorkerThatStopsEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		plugin := newPlugin(t, guarded(&clock{}))
-		var o worker.Options
-		require.NoError(t, plugin.Paced(&o))
-		slots := o.Tuner.GetActivityTaskSlotSupplier()
-		plugin.SetSlow(true)
-		permit, err := slots.ReserveSlot(context.Background(), slotInfo{})
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_, err = slots.ReserveSlot(ctx, slotInfo{})
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		// A poll that brought nothing is followed at once.
-		slots.ReleaseSlot(slotInfo{permit: permit})
-		began := time.Now()
-		_, err = slots.ReserveSlot(context.Background(), slotInfo{})
-		require.NoError(t, err)
-		assert.Equal(t, began, time.Now())
-	})
-}
-
-func TestPolling_KeepsTheNumbersOfSlots(t *testing.T) {
-	t.Parallel()
-	own, err := worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{NumActivitySlots: 7, NumWorkflowSlots: 5})
-	require.NoError(t, err)
+	const byDefault = 1000
 	for name, c := range map[string]struct {
-		options              worker.Options
-		activities, workflow int
+		given worker.Options
+		want  slots
 	}{
-		"the SDK's":      {worker.Options{}, 1000, 1000},
-		"by the options": {worker.Options{MaxConcurrentActivityExecutionSize: 3, MaxConcurrentWorkflowTaskExecutionSize: 4}, 3, 4},
-		"a user's tuner": {worker.Options{Tuner: own}, 7, 5},
+		"none": {worker.Options{}, slots{byDefault, byDefault, byDefault, byDefault, byDefault}},
+		"activities": {
+			worker.Options{MaxConcurrentActivityExecutionSize: 5},
+			slots{byDefault, 5, byDefault, byDefault, 5},
+		},
+		"all": {
+			worker.Options{
+				MaxConcurrentWorkflowTaskExecutionSize: 2, MaxConcurrentActivityExecutionSize: 3,
+				MaxConcurrentLocalActivityExecutionSize: 4, MaxConcurrentNexusTaskExecutionSize: 5,
+				MaxConcurrentSessionExecutionSize: 6,
+			},
+			slots{2, 3, 4, 5, 3},
+		},
+		"less than none": {
+			worker.Options{MaxConcurrentActivityExecutionSize: -1, MaxConcurrentNexusTaskExecutionSize: -2},
+			slots{byDefault, byDefault, byDefault, byDefault, byDefault},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := c.options
-			require.NoError(t, newPlugin(t, guarded(&clock{})).Paced(&o))
-			assert.Equal(t, c.activities, o.Tuner.GetActivityTaskSlotSupplier().MaxSlots())
-			assert.Equal(t, c.workflow, o.Tuner.GetWorkflowTaskSlotSupplier().MaxSlots())
-			assert.Zero(t, o.MaxConcurrentActivityExecutionSize, "the SDK takes no number beside a tuner")
+			o := c.given
+			configured(t, newPlugin(t, guarded(&clock{})), "tools", &o, nil)
+			assert.Equal(t, c.want, slotsOf(o.Tuner))
+			assert.Equal(t, c.given.MaxConcurrentSessionExecutionSize, o.MaxConcurrentSessionExecutionSize)
 		})
 	}
+}
+
+func fixedSize(t *testing.T, size int) worker.SlotSupplier {
+	t.Helper()
+	s, err := worker.NewFixedSizeSlotSupplier(size)
+	require.NoError(t, err)
+	return s
+}
+
+func TestPolling_KeepsAWorkersOwnTuner(t *testing.T) {
+	t.Parallel()
+	suppliers := worker.CompositeTunerOptions{
+		WorkflowSlotSupplier: fixedSize(t, 2), ActivitySlotSupplier: fixedSize(t, 1),
+		LocalActivitySlotSupplier: fixedSize(t, 4), NexusSlotSupplier: fixedSize(t, 5), SessionActivitySlotSupplier: fixedSize(t, 6),
+	}
+	own, err := worker.NewCompositeTuner(suppliers)
+	require.NoError(t, err)
+	o := worker.Options{Tuner: own}
+	configured(t, newPlugin(t, guarded(&clock{})), "tools", &o, nil)
+
+	assert.Same(t, suppliers.WorkflowSlotSupplier, o.Tuner.GetWorkflowTaskSlotSupplier())
+	assert.Same(t, suppliers.LocalActivitySlotSupplier, o.Tuner.GetLocalActivitySlotSupplier())
+	assert.Same(t, suppliers.NexusSlotSupplier, o.Tuner.GetNexusSlotSupplier())
+	assert.Same(t, suppliers.SessionActivitySlotSupplier, o.Tuner.GetSessionActivitySlotSupplier())
+	permit, err := o.Tuner.GetActivityTaskSlotSupplier().ReserveSlot(t.Context(), nil)
+	require.NoError(t, err)
+	require.NotNil(t, permit)
+	assert.Nil(t, suppliers.ActivitySlotSupplier.TryReserveSlot(nil), "its one slot is taken")
+}
+
+// Where a tuner has no slots for sessions, the SDK gives them those of activities;
+// they are not slowed.
+func TestPolling_LeavesSessionsAlone(t *testing.T) {
+	t.Parallel()
+	activities := fixedSize(t, 3)
+	own, err := worker.NewCompositeTuner(worker.CompositeTunerOptions{ActivitySlotSupplier: activities})
+	require.NoError(t, err)
+	o := worker.Options{Tuner: own}
+	configured(t, newPlugin(t, guarded(&clock{})), "tools", &o, nil)
+	assert.Same(t, activities, o.Tuner.GetSessionActivitySlotSupplier())
+}
+
+type idleMachine struct{}
+
+func (*idleMachine) MemoryUsage(*worker.SysInfoContext) (float64, error) { return 0.1, nil }
+func (*idleMachine) CpuUsage(*worker.SysInfoContext) (float64, error)    { return 0.1, nil }
+
+func resourceBased(t *testing.T, info worker.SysInfoProvider) worker.WorkerTuner {
+	t.Helper()
+	tuner, err := worker.NewResourceBasedTuner(worker.ResourceBasedTunerOptions{TargetMem: 0.8, TargetCpu: 0.9, InfoSupplier: info})
+	require.NoError(t, err)
+	return tuner
+}
+
+func TestPolling_KeepsWhereTheLoadIsRead(t *testing.T) {
+	t.Parallel()
+	info := &idleMachine{}
+	o := worker.Options{Tuner: resourceBased(t, info)}
+	configured(t, newPlugin(t, guarded(&clock{})), "tools", &o, nil)
+	for name, s := range map[string]worker.SlotSupplier{
+		"workflow": o.Tuner.GetWorkflowTaskSlotSupplier(), "activity": o.Tuner.GetActivityTaskSlotSupplier(),
+	} {
+		has, ok := s.(worker.HasSysInfoProvider)
+		require.True(t, ok, name)
+		assert.Same(t, info, has.SysInfoProvider(), name)
+	}
+	o = worker.Options{}
+	configured(t, newPlugin(t, guarded(&clock{})), "tools", &o, nil)
+	assert.NotImplements(t, (*worker.HasSysInfoProvider)(nil), o.Tuner.GetActivityTaskSlotSupplier())
+}
+
+// made is what the SDK says to options: nil, or why it panics.
+func made(t *testing.T, o worker.Options, plugins ...worker.Plugin) (refused any) {
+	t.Helper()
+	c, err := client.NewLazyClient(client.Options{Logger: quiet})
+	require.NoError(t, err)
+	defer c.Close()
+	defer func() { refused = recover() }()
+	o.Plugins = plugins
+	worker.New(c, "tools", o)
+	return nil
+}
+
+// The SDK takes the options it took, and refuses the others in the same words.
+func TestPolling_ChangesNothingOfWhatTheSDKTakes(t *testing.T) {
+	t.Parallel()
+	autoscaling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
+	own, err := worker.NewCompositeTuner(worker.CompositeTunerOptions{
+		WorkflowSlotSupplier: fixedSize(t, 2), LocalActivitySlotSupplier: fixedSize(t, 4),
+	})
+	require.NoError(t, err)
+	fixed, err := worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		given   worker.Options
+		refused bool
+	}{
+		"defaults":                       {given: worker.Options{}},
+		"sizes":                          {given: worker.Options{MaxConcurrentActivityExecutionSize: 5, MaxConcurrentLocalActivityExecutionSize: 1}},
+		"no workflows":                   {given: worker.Options{DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: 1}},
+		"local activities only":          {given: worker.Options{LocalActivityWorkerOnly: true}},
+		"local activities only, a tuner": {given: worker.Options{LocalActivityWorkerOnly: true, Tuner: own}},
+		"sessions":                       {given: worker.Options{EnableSessionWorker: true, MaxConcurrentSessionExecutionSize: 2}},
+		"eager activities, few":          {given: worker.Options{MaxConcurrentEagerActivityExecutionSize: 1}},
+		"autoscaling":                    {given: worker.Options{ActivityTaskPollerBehavior: autoscaling, WorkflowTaskPollerBehavior: autoscaling}},
+		"a tuner":                        {given: worker.Options{Tuner: fixed}},
+		"a tuner by load":                {given: worker.Options{Tuner: resourceBased(t, &idleMachine{})}},
+		"the load read elsewhere":        {given: worker.Options{SysInfoProvider: &idleMachine{}}},
+		"the load read in two ways": {
+			given: worker.Options{SysInfoProvider: &struct{ idleMachine }{}, Tuner: resourceBased(t, &idleMachine{})}, refused: true,
+		},
+		"a tuner and a size":      {given: worker.Options{Tuner: fixed, MaxConcurrentActivityExecutionSize: 5}, refused: true},
+		"one workflow task":       {given: worker.Options{MaxConcurrentWorkflowTaskExecutionSize: 1}, refused: true},
+		"one workflow poller":     {given: worker.Options{MaxConcurrentWorkflowTaskPollers: 1}, refused: true},
+		"autoscaling and a count": {given: worker.Options{MaxConcurrentActivityTaskPollers: 2, ActivityTaskPollerBehavior: autoscaling}, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			without, with := made(t, c.given), made(t, c.given, newPlugin(t, guarded(&clock{})))
+			assert.Equal(t, without, with)
+			assert.Equal(t, c.refused, with != nil, "%v", with)
+		})
+	}
+}
+
+func TestPolling_IsSlowForAllWorkersOfAPlugin(t *testing.T) {
+	t.Parallel()
+	mine, other := newPlugin(t, guarded(&clock{})), newPlugin(t, guarded(&clock{}))
+	activitySlots := func(p *interceptor.Plugin) worker.SlotSupplier {
+		o := worker.Options{}
+		configured(t, p, "tools", &o, nil)
+		return o.Tuner.GetActivityTaskSlotSupplier()
+	}
+	first, second, others := activitySlots(mine), activitySlots(mine), activitySlots(other)
+	mine.SlowPolling(true)
+	assert.Nil(t, first.TryReserveSlot(nil))
+	assert.Nil(t, second.TryReserveSlot(nil))
+	assert.NotNil(t, others.TryReserveSlot(nil))
+	mine.SlowPolling(false)
+	assert.NotNil(t, first.TryReserveSlot(nil))
+	assert.NotNil(t, second.TryReserveSlot(nil))
+}
+
+func TestPolling_OfAPluginGivenTwiceIsSlowedOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlugin(t, guarded(&clock{}))
+	o := worker.Options{}
+	configured(t, p, "tools", &o, nil)
+	once := o.Tuner
+	configured(t, p, "tools", &o, nil)
+	assert.Same(t, once, o.Tuner)
 }
