@@ -24,11 +24,12 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func (c *clock) Elapsed() time.Duration { return c.now }
 func (c *clock) Now() time.Time         { return noon.Add(c.now) }
 
-// fault is what is wrong with a worker's way to the dependency.
+// fault is what is wrong with a worker's way to the dependency. The zero fault is
+// none.
 type fault int
 
 const (
-	healthy fault = iota
+	_ fault = iota
 	// failing ends every call at once, and badly.
 	failing
 	// hanging ends no call before its timeout.
