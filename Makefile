@@ -6,12 +6,14 @@ modules = ./... ./tests/... ./tests/bench/... ./tests/model/... ./tests/sim/... 
 demo:
 	go run ./worker demo
 
-# Every test of every module under the race detector, and 100,000 random stories
-# of the breaker against its reference model. The end-to-end tests, and those of
+# Every test of every module under the race detector (but for simulated fleets, each
+# of one goroutine, and what starts processes), and 100,000 random stories of the
+# breaker against its reference model. The end-to-end tests, and those of
 # real processes, have the machine to themselves, one after the other: a carrier
 # that waits for a processor is slow, and a slow one does not recover.
 test:
-	go test -race $$(go list $(modules) | grep -v -e /tests/e2e -e /tests/processes)
+	go test -race $$(go list $(modules) | grep -v -e /tests/e2e -e /tests/processes -e /tests/sim)
+	go test ./tests/sim/...
 	go test -race -parallel 1 -timeout 40m ./tests/e2e/...
 	go test -timeout 20m ./tests/processes/...
 	go test ./tests/model -rapid.checks=100000

@@ -13,7 +13,7 @@ import (
 func small(seed uint64) plan {
 	return plan{
 		seed: seed, runs: 30, outages: 10, work: 1e5,
-		sizes: []int{3, 10, 40, 200},
+		sizes: []int{3, 10, 40, 100},
 		healthy: []noiseRow{
 			{Workers: 1000, CallsPerSecond: 0.1, FailureShare: 0.01, Hours: 0.05},
 			{Workers: 100, CallsPerSecond: 10, FailureShare: 0.01, Hours: 0.01},
