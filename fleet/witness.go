@@ -218,6 +218,9 @@ func (w *Witness) Due() (time.Duration, bool) {
 func (w *Witness) Statements(now time.Duration, last bool) []Statement {
 	var all []Statement
 	for key, d := range w.keys {
+		if d.question != nil && now >= d.expires {
+			d.question = nil
+		}
 		s, _ := w.Breaker(key)
 		s.Key = key
 		if d.trip != nil && (last || now >= d.tell && !d.asked(now)) {

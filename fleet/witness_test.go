@@ -170,6 +170,20 @@ func TestWitness_SpeaksAgainWhenNobodyWaitsForAnAnswer(t *testing.T) {
 	assert.Equal(t, 5*time.Minute, at[len(at)-1], "by another machine's clock")
 }
 
+// It wakes up late, as when Temporal is out of reach and a signal waits for its
+// deadline: there must be nothing left that is for ever due.
+func TestWitness_HasNothingDueOnceAQuestionHasExpired(t *testing.T) {
+	t.Parallel()
+	s := newStand()
+	s.hear(0, question(7))
+	assert.Empty(t, s.Statements(10*time.Minute, false))
+	_, due := s.Due()
+	assert.False(t, due)
+	s.hear(11*time.Minute, question(7))
+	_, due = s.Due()
+	assert.False(t, due, "the board says it still")
+}
+
 func TestWitness_AnswersWhatItSeesForAsLongAsItIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newStand()

@@ -107,15 +107,22 @@ func (c *crew) work(every time.Duration, atOnce int) (stop func() int) {
 			n++
 			runs.Go(func() {
 				defer func() { <-slots }()
-				got := c.call(c.t, plan{Tool: "get", Options: retried(0)})
-				assert.Equal(c.t, toolcall.OK, got.outcome(), "%+v", got)
+				run, err := c.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: "tools"}, carryOut, plan{Tool: "get", Options: retried(0)})
+				var got answer
+				if assert.NoError(c.t, err) && assert.NoError(c.t, run.Get(context.Background(), &got)) {
+					assert.Equal(c.t, toolcall.OK, got.outcome(), "%+v", got)
+				}
 			})
 		}
 	})
-	return func() int {
+	end := sync.OnceFunc(func() {
 		close(quit)
 		done.Wait()
 		runs.Wait()
+	})
+	c.t.Cleanup(end)
+	return func() int {
+		end()
 		return n
 	}
 }
@@ -144,7 +151,13 @@ func TestAWorkerAloneWithItsTroubleIsQuarantined(t *testing.T) {
 			stop := crew.work(c.every, c.atOnce)
 			var verdict fleet.Entry
 			require.Eventually(t, func() bool {
-				for _, e := range crew.table().Entries {
+				// There may be no board yet, or none that has begun.
+				value, err := crew.client.QueryWorkflow(context.Background(), fleet.BoardID, "", fleet.TableQuery)
+				var table fleet.Table
+				if err != nil || value.Get(&table) != nil {
+					return false
+				}
+				for _, e := range table.Entries {
 					verdict = e
 				}
 				return verdict.Dismissed
