@@ -40,7 +40,7 @@ push:
 
 # The histories that probeworkflow's tests replay, of the workflows as they are now.
 # A new version of the workflows has a directory of its own.
-version = v2
+version = v1
 histories:
 	go test ./tests/e2e -count=1 -run TestRecordHistories -record $(CURDIR)/probeworkflow/testdata/histories/$(version)
 

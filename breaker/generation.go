@@ -27,7 +27,7 @@ type generation struct {
 	// inFlight and hung are as of the last settling.
 	inFlight, hung int32
 	// lastGood is when a call was last seen to have ended well, and bad how many
-	// have ended badly since, up to suspiciousInARow.
+	// have ended badly since, up to strongInARow.
 	lastGood time.Duration
 	// now is the latest time that anybody brought to the lock.
 	now    time.Duration

@@ -235,7 +235,7 @@ func (b *Breaker) finish(call ended, now time.Duration) {
 		g.count(counts)
 		g.latencies.add(call.took, 1)
 		if counts.Failures+counts.Slow > 0 {
-			g.bad = min(g.bad+1, suspiciousInARow)
+			g.bad = min(g.bad+1, strongInARow)
 		} else {
 			g.good(now)
 		}

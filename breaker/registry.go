@@ -229,7 +229,7 @@ func (r *Registry) Tick() {
 		if awake {
 			still = append(still, b)
 		}
-		if suspicion != Unsuspicious && r.OnSuspicion != nil {
+		if suspicion != NoSuspicion && r.OnSuspicion != nil {
 			r.OnSuspicion(b, suspicion)
 		}
 	}

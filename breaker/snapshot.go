@@ -85,9 +85,9 @@ func (b *Breaker) Snapshot() Snapshot {
 	return s
 }
 
-// OnItsOwn tells whether the breaker is not closed, and no outage workflow has
+// DecidedLocally tells whether the breaker is not closed, and no outage workflow has
 // told it so.
-func (s Snapshot) OnItsOwn() bool { return s.State != Closed && s.Outage == "" }
+func (s Snapshot) DecidedLocally() bool { return s.State != Closed && s.Outage == "" }
 
 // Observation is what a breaker saw over its window: the material of [Suggest].
 type Observation struct {

@@ -10,7 +10,7 @@ import (
 // suspicion is what the next tick tells.
 func (r *rig) suspicion() Suspicion {
 	r.t.Helper()
-	told := Unsuspicious
+	told := NoSuspicion
 	r.registry.OnSuspicion = func(_ *Breaker, s Suspicion) { told = s }
 	r.registry.Tick()
 	return told
@@ -19,21 +19,21 @@ func (r *rig) suspicion() Suspicion {
 func TestSuspicion_OneBadCallOfAThinProcessIsAWhisper(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
-	assert.Equal(t, Unsuspicious, r.suspicion())
+	assert.Equal(t, NoSuspicion, r.suspicion())
 	r.call(Failure, 0)
-	assert.Equal(t, Whisper, r.suspicion())
-	assert.Equal(t, Whisper, r.suspicion(), "for as long as it lasts")
+	assert.Equal(t, WeakSuspicion, r.suspicion())
+	assert.Equal(t, WeakSuspicion, r.suspicion(), "for as long as it lasts")
 	r.call(Success, 0)
-	assert.Equal(t, Unsuspicious, r.suspicion(), "it ends well again")
+	assert.Equal(t, NoSuspicion, r.suspicion(), "it ends well again")
 }
 
 func TestSuspicion_FiveBadCallsInARowAreOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.calls(4, Failure)
-	assert.Equal(t, Whisper, r.suspicion())
+	assert.Equal(t, WeakSuspicion, r.suspicion())
 	r.call(Success, 6*time.Second)
-	assert.Equal(t, Suspicious, r.suspicion(), "a slow one is bad however it ends")
+	assert.Equal(t, StrongSuspicion, r.suspicion(), "a slow one is bad however it ends")
 }
 
 func TestSuspicion_GoesWithTheWindow(t *testing.T) {
@@ -41,17 +41,17 @@ func TestSuspicion_GoesWithTheWindow(t *testing.T) {
 	r := newRig(t, Config{})
 	r.calls(5, Failure)
 	r.pass(2 * time.Minute)
-	assert.Equal(t, Unsuspicious, r.suspicion())
+	assert.Equal(t, NoSuspicion, r.suspicion())
 }
 
 func TestSuspicion_IgnoredCallsSayNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.calls(5, Ignored)
-	assert.Equal(t, Unsuspicious, r.suspicion())
+	assert.Equal(t, NoSuspicion, r.suspicion())
 	r.call(Failure, 0)
 	r.calls(5, Ignored)
-	assert.Equal(t, Whisper, r.suspicion(), "nor do they take anything back")
+	assert.Equal(t, WeakSuspicion, r.suspicion(), "nor do they take anything back")
 }
 
 // A busy process has its own rule: what does not trip it is no sign.
@@ -60,7 +60,7 @@ func TestSuspicion_FailuresAmongManyGoodCallsAreNone(t *testing.T) {
 	r := newRig(t, Config{})
 	r.calls(100, Success)
 	r.calls(9, Failure)
-	assert.Equal(t, Unsuspicious, r.suspicion())
+	assert.Equal(t, NoSuspicion, r.suspicion())
 }
 
 func TestSuspicion_AStragglerAmongGoodCallsIsNone(t *testing.T) {
@@ -69,11 +69,11 @@ func TestSuspicion_AStragglerAmongGoodCallsIsNone(t *testing.T) {
 	straggler := r.allow()
 	for range 12 {
 		r.call(Success, 500*time.Millisecond)
-		assert.Equal(t, Unsuspicious, r.suspicion())
+		assert.Equal(t, NoSuspicion, r.suspicion())
 	}
 	straggler.Done(Success)
 	r.call(Success, 0)
-	assert.Equal(t, Unsuspicious, r.suspicion())
+	assert.Equal(t, NoSuspicion, r.suspicion())
 }
 
 // One call a second, all hanging: the first to hang brings those behind it.
@@ -86,19 +86,19 @@ func TestSuspicion_CountsCallsThatBeganAfterAHangingOne(t *testing.T) {
 	}
 	for range 5 {
 		r.allow()
-		assert.Equal(t, Unsuspicious, r.suspicion(), "a call takes a second")
+		assert.Equal(t, NoSuspicion, r.suspicion(), "a call takes a second")
 		r.pass(time.Second)
 	}
 	r.pass(250 * time.Millisecond)
-	assert.Equal(t, Suspicious, r.suspicion())
+	assert.Equal(t, StrongSuspicion, r.suspicion())
 }
 
 func TestSuspicion_NoneOnceTheBreakerIsNotClosed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.trip()
-	assert.Equal(t, Unsuspicious, r.suspicion())
+	assert.Equal(t, NoSuspicion, r.suspicion())
 	off := newRig(t, Config{Mode: Off})
 	off.calls(5, Failure)
-	assert.Equal(t, Unsuspicious, off.suspicion())
+	assert.Equal(t, NoSuspicion, off.suspicion())
 }

@@ -536,16 +536,16 @@ func entryOf(key breaker.Key, state breaker.State, epoch int64) fleet.Entry {
 	return e
 }
 
-func (b *board) ask(qs ...fleet.Question) {
+func (b *board) ask(qs ...fleet.Poll) {
 	b.then(func() {
 		for _, q := range qs {
-			b.env.SignalWorkflow(fleet.AskSignal, q)
+			b.env.SignalWorkflow(fleet.PollSignal, q)
 		}
 	})
 }
 
-func ask(key breaker.Key, round int64) fleet.Question {
-	return fleet.Question{Key: key, Outage: "outage/" + key.String(), Round: round, OneIn: 1, Workers: 3, Until: start.Add(time.Hour)}
+func ask(key breaker.Key, round int64) fleet.Poll {
+	return fleet.Poll{Key: key, Outage: "outage/" + key.String(), Round: round, OneIn: 1, Workers: 3, Until: start.Add(time.Hour)}
 }
 
 // A question stands until a verdict answers it.
@@ -558,8 +558,8 @@ func TestBoard_AsksUntilThereIsAVerdict(t *testing.T) {
 	b.signal(entryOf(euWest, breaker.Open, 8))
 	b.then(func() { answered = b.query() })
 	b.run(fleet.Table{})
-	assert.Equal(t, []fleet.Question{ask(euWest, 7), ask(usEast, 7)}, asked.Questions)
-	assert.Equal(t, []fleet.Question{ask(usEast, 7)}, answered.Questions)
+	assert.Equal(t, []fleet.Poll{ask(euWest, 7), ask(usEast, 7)}, asked.Polls)
+	assert.Equal(t, []fleet.Poll{ask(usEast, 7)}, answered.Polls)
 	assert.Greater(t, answered.Version, asked.Version, "those who wait hear of either")
 }
 
@@ -572,7 +572,7 @@ func TestBoard_KeepsTheNewestQuestionOfAKey(t *testing.T) {
 	b.ask(everyone)
 	b.ask(ask(euWest, 8))
 	table := b.run(fleet.Table{})
-	assert.Equal(t, []fleet.Question{everyone}, table.Questions)
+	assert.Equal(t, []fleet.Poll{everyone}, table.Polls)
 }
 
 func TestBoard_AsksNothingThatIsAnsweredOrForgotten(t *testing.T) {
@@ -585,14 +585,14 @@ func TestBoard_AsksNothingThatIsAnsweredOrForgotten(t *testing.T) {
 	b.ask(gone)
 	b.then(func() {})
 	b.signal(entryOf(euWest, breaker.HalfOpen, 9))
-	assert.Empty(t, b.run(fleet.Table{}).Questions)
+	assert.Empty(t, b.run(fleet.Table{}).Polls)
 }
 
 // whisper has so many workers whisper.
 func (b *board) whisper(n int, key breaker.Key) {
 	b.then(func() {
 		for i := range n {
-			b.env.SignalWorkflow(fleet.WhisperSignal, fleet.Whisper{Key: key, Worker: fmt.Sprint(i)})
+			b.env.SignalWorkflow(fleet.HintSignal, fleet.Hint{Key: key, Worker: fmt.Sprint(i)})
 		}
 	})
 }
@@ -640,7 +640,7 @@ func TestBoard_LearnsWhatWhispersAreNoise(t *testing.T) {
 	keys := b.suspected()
 	b.whisper(3, euWest)
 	dismissed := entryOf(euWest, breaker.Closed, 9)
-	dismissed.Dismissed, dismissed.Alone = true, []string{"worker-1"}
+	dismissed.Dismissed, dismissed.Outliers = true, []string{"worker-1"}
 	b.signal(dismissed)
 	b.whisper(40, euWest)
 	b.then(func() {
@@ -654,8 +654,8 @@ func TestBoard_LearnsWhatWhispersAreNoise(t *testing.T) {
 	var in fleet.BoardInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
 	assert.Equal(t, []fleet.Entry{dismissed}, in.Entries)
-	require.Contains(t, in.Whispers, euWest.String())
-	assert.True(t, in.Whispers[euWest.String()].Deaf.After(start))
+	require.Contains(t, in.Hints, euWest.String())
+	assert.True(t, in.Hints[euWest.String()].MutedUntil.After(start))
 }
 
 // A million keys are somebody's mistake, or worse.
@@ -666,7 +666,7 @@ func TestBoard_CountsWhispersForABoundedNumberOfKeys(t *testing.T) {
 	for i := range 15 {
 		b.then(func() {
 			for j := range 100 {
-				b.env.SignalWorkflow(fleet.WhisperSignal, fleet.Whisper{Key: breaker.Key{Dependency: "d", Region: fmt.Sprint(100*i + j)}})
+				b.env.SignalWorkflow(fleet.HintSignal, fleet.Hint{Key: breaker.Key{Dependency: "d", Region: fmt.Sprint(100*i + j)}})
 			}
 		})
 	}
@@ -679,5 +679,5 @@ func TestBoard_CountsWhispersForABoundedNumberOfKeys(t *testing.T) {
 	require.ErrorAs(t, b.env.GetWorkflowError(), &next)
 	var in fleet.BoardInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
-	assert.Len(t, in.Whispers, 1000)
+	assert.Len(t, in.Hints, 1000)
 }

@@ -1,13 +1,24 @@
-// Package fleet makes one verdict of what many workers saw, and brings it back
-// to all of them.
+// Package fleet turns what many workers observed into one verdict for all of them.
 //
-// A [Witness] decides when a worker speaks: when its breaker trips, when its own
-// window is suspicious, and when the fleet is asked. What is too faint for one
-// worker is a [Whisper] to the board, and many are a suspicion. A suspicion asks
-// the fleet a [Question]; [Decide] judges the answers, and [Convict] is the rule
-// by which a dependency is found down: on the sum of all evidence, and with any
-// one worker's left out.
+// Everything in this package is deterministic: it reads no wall clock, draws no
+// random number and starts no goroutine, so workflows may call all of it. What
+// runs in each worker process is in the package fleet/member.
 //
-// The [Board] workflow holds every live verdict and question; each worker process
-// waits on it once, with [Watcher].
+// # From a suspicion to a verdict
+//
+// A [Report] carries one worker's evidence about a key. The first report starts
+// the key's outage workflow. Where a worker has too few calls for a report it
+// sends a [Hint] to the board, and a [HintCounter] tells when many hints are a
+// suspicion.
+//
+// A suspicion is no verdict yet. The outage workflow puts a [Poll] on the board:
+// all workers of a small fleet answer it, a random sample of a large one.
+// [Decide] judges the answers by [Judge]: the dependency is down when the sum of
+// all evidence trips the rule, and still does with any one worker left out.
+//
+// # The board
+//
+// The [Board] workflow holds the [Table] of all live verdicts and polls. Each
+// worker process waits for its next version with one update. A starting process
+// reads the table from the workflow's memo, which needs no worker to answer.
 package fleet

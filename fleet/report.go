@@ -6,37 +6,42 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// Report is one worker's evidence about a key, as it travels to the outage
-// workflow: plain counts, no argument, no result, no error text.
+// Report is one worker's evidence about a key, as the outage workflow gets it. It
+// holds plain counts: no argument, no result, no error text.
 type Report struct {
 	// Worker identifies the process. A later report of the same worker replaces
 	// an earlier one.
 	Worker string `json:"worker"`
-	// Sequence grows with each report of a worker, so that one delivered twice or
-	// late changes nothing.
+	// Sequence grows with each report of a worker. A report that is delivered twice
+	// or late changes nothing.
 	Sequence int64 `json:"sequence"`
-	// TaskQueue is where the tool's activities run; a probe goes there.
+	// TaskQueue is where the tool's activities run.
 	TaskQueue string `json:"task_queue"`
 	// Build is the worker's build ID, where it has one.
 	Build string `json:"build,omitempty"`
-	// Round is the [Question] that this answers; 0 for a report of its own accord.
+	// Round is the [Poll] that this answers; 0 for a report sent unasked.
 	Round int64 `json:"round,omitempty"`
-	// State is where the worker's breaker stood when it gathered the evidence.
+	// State is the state of the worker's breaker when it gathered the evidence.
 	State breaker.State `json:"state"`
-	// Epoch is the newest verdict the worker had heard; 0 before any.
+	// Epoch is that of the newest verdict the worker had applied; 0 before any.
 	Epoch int64 `json:"epoch"`
-	// HoldOff is for how much longer the dependency asked this worker to be left
-	// alone, as by Retry-After. 0: it did not.
+	// HoldOff is for how much longer the dependency asked not to be called, as by
+	// Retry-After. 0: it did not ask.
 	HoldOff time.Duration `json:"hold_off_ns,omitempty"`
 	breaker.Evidence
 }
 
-// Reports keeps the newest report of each worker, in order of first arrival.
+// Calls is how many calls the report's window holds, those in flight past the
+// latency threshold included.
+func (r Report) Calls() int { return r.Window.Samples + r.Hung }
+
+// Reports keeps the newest report of each worker, in order of first arrival. The
+// zero value is empty. It is not safe for concurrent use.
 type Reports struct {
 	list []Report
 }
 
-// Add takes a report and tells whether it was news.
+// Add keeps a report, and tells whether it was newer than the worker's last one.
 func (r *Reports) Add(report Report) bool {
 	for i := range r.list {
 		if r.list[i].Worker == report.Worker {

@@ -12,8 +12,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// workerInterceptor makes one chain for each activity task; all state lives in
-// the plugin.
+// workerInterceptor makes one chain for each activity task. All state is in the
+// plugin.
 type workerInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	plugin *Plugin
@@ -45,13 +45,15 @@ func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 		return a.Next.ExecuteActivity(ctx, in)
 	}
 	if callOf(ctx) != nil {
-		a.plugin.warnTwice()
+		a.plugin.warnTwice.Do(func() {
+			a.plugin.config.Logger.Warn("The breaker's plugin was given to a worker more than once. Each call is still guarded once.")
+		})
 		return a.Next.ExecuteActivity(ctx, in)
 	}
 	return a.plugin.execute(ctx, tool, info, in, a.Next)
 }
 
-// execute asks the breaker, and tells it how the call ended.
+// execute asks the breaker for a permit, calls the tool, and records its outcome.
 func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *interceptor.ExecuteActivityInput, next interceptor.ActivityInboundInterceptor) (any, error) {
 	d := t.dependency
 	b := p.breaker(d, in.Args)
@@ -66,7 +68,7 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 	ctx = context.WithValue(ctx, callKey{}, c)
 	c.watch(ctx)
 	p.pending.add(c)
-	// A panic, or a Goexit, hands the permit back as well; the SDK recovers it.
+	// A panic or a Goexit also returns the permit. The SDK recovers from it.
 	outcome := breaker.Failure
 	if d.Breaker.IgnorePanics {
 		outcome = breaker.Ignored
@@ -78,7 +80,7 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 		}
 	}()
 	result, err := next.ExecuteActivity(ctx, in)
-	// By identity, as the SDK compares it: wrapped it is an error like any other.
+	// The SDK compares by identity too: a wrapped one is an error like any other.
 	if err == activity.ErrResultPending {
 		elsewhere = true
 		p.pending.await(c)
@@ -97,8 +99,8 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 	return result, asRateLimit(t.name, err, p.config.Clock.Now())
 }
 
-// admission is what the breaker needs to know of a call. Naming a tool that has no
-// threshold of its own would only cost the lookup.
+// admission describes a call to the breaker. A tool without a threshold of its own
+// is not named, which saves the lookup.
 func (p *Plugin) admission(t *tool, info activity.Info) breaker.Call {
 	d := t.dependency
 	c := breaker.Call{Attempt: int(info.Attempt)}
@@ -106,15 +108,14 @@ func (p *Plugin) admission(t *tool, info activity.Info) breaker.Call {
 		c.Tool = t.name
 	}
 	if d.WhenOpen == Wait {
-		// Waiting uses attempts up, so their number does not say how often the tool
-		// was called.
+		// Waiting uses up attempts, so the attempt is not the number of calls.
 		c.Attempt = p.executed.count(executionOf(info)) + 1
 	}
 	return c
 }
 
-// probe runs a synthetic call: no admission, no sample; its end is the probe
-// workflow's to judge. The latency threshold is its deadline.
+// probe runs a synthetic call. It needs no permit and leaves no sample: the probe
+// workflow judges it. The latency threshold is its deadline.
 func (a *activityInterceptor) probe(ctx context.Context, d *dependency, name string, in *interceptor.ExecuteActivityInput) (any, error) {
 	limit := d.Breaker.LatencyOf(name)
 	clock := a.plugin.config.Clock
@@ -131,12 +132,12 @@ func (a *activityInterceptor) probe(ctx context.Context, d *dependency, name str
 	case outcome == breaker.Failure:
 		return nil, probeError(probeworkflow.ProbeFailed, "failed")
 	case err != nil:
-		// A customer's call that is told "no" shows a healthy dependency. A synthetic
-		// one is made to succeed: told "no", its arguments or its credentials are
-		// wrong, and it may never have reached what it is to exercise.
+		// A customer's call that gets a business error shows a healthy dependency. A
+		// synthetic one must succeed: with wrong arguments or credentials it may not
+		// reach what it should test.
 		return nil, probeError(probeworkflow.ProbeFailed, "refused")
 	}
-	// The answer itself is nobody's; it stays out of the history.
+	// Nobody needs the answer, so it stays out of the history.
 	return nil, nil
 }
 
@@ -150,7 +151,7 @@ func probeError(kind, message string) error {
 type tool struct {
 	name       string
 	dependency *dependency
-	// typed: its result is a toolcall.Result, so a refusal fits in as a value. In
-	// any other struct a refusal would silently decode into an empty answer.
+	// typed: its result is a toolcall.Result, so a refusal can be returned as a
+	// value. Any other struct would decode it into an empty answer.
 	typed atomic.Bool
 }

@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// lookAgain is how long a parked run goes without a look at the breaker, so that
-	// an operator's word is heard.
-	lookAgain = time.Minute
-	// lastLook is what is left of a parked run's time at its last look: the server's
+	// maxCheckInterval is the longest time between two checks of a parked run, so
+	// that an operator's decision takes effect.
+	maxCheckInterval = time.Minute
+	// lastCheck is how much time a parked run has left at its last check. The server's
 	// retry timer is about a second coarse.
-	lastLook = 2 * time.Second
-	// elsewhere is how long until a run looks again that met a worker without its
-	// dependency: workers of several configurations may serve one task queue.
-	elsewhere = time.Second
-	// unknownDependency is the type of the error when none of them had it.
+	lastCheck = 2 * time.Second
+	// otherWorkerInterval is after how long a run checks again that met a worker
+	// without its dependency. Workers with different configurations may serve one
+	// task queue.
+	otherWorkerInterval = time.Second
+	// unknownDependency is the type of the error when no worker has the dependency.
 	unknownDependency = "UnknownDependency"
 )
 
-// awaitRecovery is the activity by which a run is parked: it ends when the run
-// may go on, and asks for another attempt while it may not. Between two attempts
-// it is a timer of the server's, so that any number of runs may be parked and none
-// is lost with a worker.
+// awaitRecovery is the activity that parks a run. It completes when the run may go
+// on, and asks for a retry while it may not. Between two attempts the run waits in
+// a timer of the server, so that any number of runs may be parked and none is lost
+// with a worker.
 //
-// Each run has a place in the ramp, drawn from its ID: a run goes on when the
-// share of calls that pass has reached its place, and at its own moment within
-// that step. So as many of the parked runs go on as calls pass, without anyone
-// counting them.
+// Each run has a fixed place in the ramp, computed from its ID. It goes on when the
+// ramp's share reaches its place, at its own moment within that step. So the share
+// of parked runs that go on is the share of calls that pass, without a count.
 func (p *Plugin) awaitRecovery(ctx context.Context, key breaker.Key) error {
 	info := activity.GetInfo(ctx)
 	now := p.config.Clock.Now()
 	d, ok := p.dependency(key.Dependency)
 	if !ok {
-		return lookAgainIn(info, now, elsewhere, unknownDependency, fmt.Sprintf("no dependency %q is configured here", key.Dependency))
+		return checkAgainIn(info, now, otherWorkerInterval, unknownDependency, fmt.Sprintf("no dependency %q is configured here", key.Dependency))
 	}
 	b, ok := p.breakers.Find(key)
 	if !ok {
@@ -54,28 +54,29 @@ func (p *Plugin) awaitRecovery(ctx context.Context, key breaker.Key) error {
 	if wait <= 0 {
 		return nil
 	}
-	return lookAgainIn(info, now, wait, toolcall.StillUnavailable, fmt.Sprintf("%s is %v", key, s.State))
+	return checkAgainIn(info, now, wait, toolcall.StillUnavailable, fmt.Sprintf("%s is %v", key, s.State))
 }
 
-// lookAgainIn ends a look of a parked run: with the request for another one, or,
-// when there is no time for that, for good.
-func lookAgainIn(info activity.Info, now time.Time, wait time.Duration, kind, said string) error {
+// checkAgainIn ends a check of a parked run with the request for another one, or for
+// good when no time is left.
+func checkAgainIn(info activity.Info, now time.Time, wait time.Duration, kind, message string) error {
 	o := temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign}
-	// A delay past what is left would end the activity now.
+	// The server ends an activity at once whose retry delay is longer than the time
+	// left.
 	left := info.ScheduledTime.Add(info.ScheduleToCloseTimeout).Sub(now)
 	switch {
 	case info.ScheduleToCloseTimeout <= 0:
 		o.NextRetryDelay = max(wait, time.Second)
-	case left <= lastLook:
+	case left <= lastCheck:
 		o.NonRetryable = true
 	default:
-		o.NextRetryDelay = max(min(wait, left-lastLook), time.Second)
+		o.NextRetryDelay = max(min(wait, left-lastCheck), time.Second)
 	}
-	return temporal.NewApplicationErrorWithOptions(said, kind, o)
+	return temporal.NewApplicationErrorWithOptions(message, kind, o)
 }
 
-// parkedFor is how long until a parked run should look again; 0 when it may go
-// on. place and moment lie in [0, 1).
+// parkedFor is how long until a parked run checks again; 0 when it may go on. place
+// and moment are in [0, 1).
 func parkedFor(s breaker.Snapshot, c breaker.Config, place, moment float64, now time.Time) time.Duration {
 	if s.Mode != breaker.Enforce {
 		return 0
@@ -89,10 +90,10 @@ func parkedFor(s breaker.Snapshot, c breaker.Config, place, moment float64, now 
 			return s.Next.Add(spread - c.RampStep).Sub(now)
 		}
 	}
-	return min(max(s.Next.Sub(now), time.Second)+spread, lookAgain+spread)
+	return min(max(s.Next.Sub(now), time.Second)+spread, maxCheckInterval+spread)
 }
 
-// draw gives two numbers in [0, 1) that stay the same for one parking of one run.
+// draw gives two numbers in [0, 1) that are fixed for one parking of one run.
 func draw(runID, activityID string) (place, moment float64) {
 	sum := sha256.Sum256([]byte(runID + "/" + activityID))
 	number := func(b []byte) float64 { return float64(binary.BigEndian.Uint32(b)) / (1 << 32) }

@@ -22,24 +22,24 @@ func (p *Plugin) Apply(t fleet.Table) { p.apply(t) }
 // Settings are what an outage of key is run by.
 func (p *Plugin) Settings(key breaker.Key) (probeworkflow.Settings, error) { return p.settings(key) }
 
-// SetRandom replaces what a reporter's waits are drawn by.
-func (p *Plugin) SetRandom(random func() float64) { p.reporter.witness.Random = random }
+// SetRandom replaces the random numbers of the reporter's delays.
+func (p *Plugin) SetRandom(random func() float64) { p.sender.reporter.Random = random }
 
 // Worker is the name by which this process reports.
-func (p *Plugin) Worker() string { return p.reporter.witness.Worker }
+func (p *Plugin) Worker() string { return p.sender.reporter.Worker }
 
 // RunBreakers ticks the breakers and tells their transitions, until ctx is done.
 func (p *Plugin) RunBreakers(ctx context.Context) { p.breakers.Run(ctx, p.config.tick()) }
 
-// RunReporter sends evidence up, until ctx is done.
-func (p *Plugin) RunReporter(ctx context.Context) { p.reporter.run(ctx) }
+// RunSender sends what is due, until ctx is done.
+func (p *Plugin) RunSender(ctx context.Context) { p.sender.run(ctx) }
 
 // PretendStarted is a start of these workers without a server. stop is called
 // when the last of them is gone.
 func (p *Plugin) PretendStarted(stop func(), instances ...string) {
-	p.stop = stop
+	p.lifecycle.stop, p.lifecycle.running = stop, map[string]bool{}
 	for _, instance := range instances {
-		p.running[instance] = true
+		p.lifecycle.running[instance] = true
 	}
 }
 
@@ -76,11 +76,12 @@ var (
 // SlowPolling is what a quarantine does to the plugin's workers, and its end undoes.
 func (p *Plugin) SlowPolling(slow bool) { p.polling.Set(slow) }
 
-// RunAlone counts who else polls, until ctx is done.
-func (p *Plugin) RunAlone(ctx context.Context) { p.alone.run(ctx) }
+// RunQuarantine counts the other workers, until ctx is done.
+func (p *Plugin) RunQuarantine(ctx context.Context) { p.quarantine.run(ctx) }
 
-// Quarantined tells whether this worker is alone with its trouble with a key, and
-// Slow whether it polls slowly.
-func (p *Plugin) Quarantined(key breaker.Key) bool { return p.alone.quarantined(key) }
+// Quarantined tells whether this worker is quarantined for a key.
+func (p *Plugin) Quarantined(key breaker.Key) bool { return p.quarantine.holds(key) }
+
+// Slow tells whether this worker polls slowly.
 
 func (p *Plugin) Slow() bool { return p.polling.Slow() }

@@ -10,15 +10,15 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// pending holds the calls that may be completed elsewhere, by task token and by
-// ID: from the start, because whoever was handed the token may be faster than the
-// tool is to return activity.ErrResultPending. The zero pending is empty.
+// pending holds the calls that may be completed asynchronously, by task token and
+// by ID. A call is added before its tool runs, because it may be completed before
+// the tool returns activity.ErrResultPending. The zero pending is empty.
 type pending struct {
 	mu    sync.Mutex
 	calls map[string]*call
 }
 
-// add knows a call until it has ended.
+// add keeps a call until it has ended.
 func (p *pending) add(c *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,8 +43,8 @@ func (p *pending) add(c *call) {
 	p.calls[token], p.calls[id] = c, c
 }
 
-// await keeps a call whose activity has returned activity.ErrResultPending until it
-// is completed, or until its attempt's deadline if nobody completes it.
+// await keeps a call whose activity has returned activity.ErrResultPending. If it is
+// not completed by the attempt's deadline, it has failed.
 func (p *pending) await(c *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,19 +63,19 @@ func (p *pending) find(key string) *call {
 
 func pendingID(workflowID, activityID string) string { return workflowID + "/" + activityID }
 
-// CompleteActivity is client.Client's CompleteActivity for a tool that returned
-// activity.ErrResultPending, and tells its breaker how the call ended. Use it in
-// the process in which the activity ran: any other knows nothing of the call, and
-// there it ends as a failure at its deadline. A call counts as one in flight until
-// it is completed, so give a tool that takes long a threshold of its own
-// (breaker.Config.ToolLatency). An activity that is not guarded is completed as
-// well.
+// CompleteActivity completes an activity that returned activity.ErrResultPending, as
+// client.Client's method does, and tells the breaker how the call ended.
+//
+// Call it in the process in which the activity ran. Completed anywhere else, the
+// call counts as a failure at its deadline. It counts as in flight until then, so
+// give a slow tool its own threshold with breaker.Config.ToolLatency. An unguarded
+// activity is completed as well.
 func (p *Plugin) CompleteActivity(ctx context.Context, taskToken []byte, result any, err error) error {
 	p.completed(string(taskToken), result, err)
 	return p.client.CompleteActivity(ctx, taskToken, result, err)
 }
 
-// CompleteActivityByID is [Plugin.CompleteActivity] for who has no task token.
+// CompleteActivityByID is [Plugin.CompleteActivity] by ID instead of by task token.
 func (p *Plugin) CompleteActivityByID(ctx context.Context, namespace, workflowID, runID, activityID string, result any, err error) error {
 	p.completed(pendingID(workflowID, activityID), result, err)
 	return p.client.CompleteActivityByID(ctx, namespace, workflowID, runID, activityID, result, err)

@@ -148,7 +148,7 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	_, err := p.Settings(breaker.Key{Dependency: "somebody-elses", Region: "eu-west"})
-	assert.EqualError(t, err, "no dependency somebody-elses is configured")
+	assert.EqualError(t, err, `no dependency "somebody-elses" is configured`)
 
 	// Where each region has arguments of its own, only an outage asks for them.
 	c := guarded(&clock{})

@@ -253,8 +253,8 @@ func TestProbe_FindingsOfTheProbeWorkflow(t *testing.T) {
 		want probeworkflow.ProbedCall
 	}{
 		"answered":              {nil, probeworkflow.ProbedCall{Finding: probeworkflow.Passed}},
-		"failed":                {httpError(503), probeworkflow.ProbedCall{Finding: probeworkflow.Refuted, Observed: "failed"}},
-		"said no":               {httpError(404), probeworkflow.ProbedCall{Finding: probeworkflow.Refuted, Observed: "refused"}},
+		"failed":                {httpError(503), probeworkflow.ProbedCall{Finding: probeworkflow.Failed, Observed: "failed"}},
+		"said no":               {httpError(404), probeworkflow.ProbedCall{Finding: probeworkflow.Failed, Observed: "refused"}},
 		"asked for a slow pace": {httpError(429), probeworkflow.ProbedCall{Finding: probeworkflow.Inconclusive, Observed: "says nothing about the dependency"}},
 	} {
 		t.Run(name, func(t *testing.T) {

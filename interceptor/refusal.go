@@ -14,15 +14,15 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// refuse ends a call that was not admitted. The error is the outermost one:
-// wrapped, the server would take it for retryable.
+// refuse ends a call that got no permit. Nothing may wrap its error: the server
+// takes a wrapped one for retryable.
 func (p *Plugin) refuse(t *tool, info activity.Info, r breaker.Refusal) (any, error) {
 	now := p.config.Clock.Now()
 	d := t.dependency
 	about := toolcall.About{
 		Tool: t.name, Tools: d.Tools, Required: d.Required, Wording: d.Wording,
 	}
-	if delay, ok := p.handOn(info, r, now); ok {
+	if delay, ok := p.redirect(info, r, now); ok {
 		return nil, unavailableError(toolcall.NewUnavailable(about, r, now), temporal.ApplicationErrorOptions{NextRetryDelay: delay})
 	}
 	if info.WorkflowExecution.RunID != "" {
@@ -48,14 +48,14 @@ func (p *Plugin) refuse(t *tool, info activity.Info, r breaker.Refusal) (any, er
 }
 
 func unavailableError(u toolcall.Unavailable, o temporal.ApplicationErrorOptions) error {
-	// An outage is the breaker's to report, once: a refusal is no news to logs and
-	// metrics.
+	// Benign keeps refusals out of logs and metrics: the breaker reports an outage
+	// once.
 	o.Category, o.Details = temporal.ApplicationErrorCategoryBenign, []any{u}
 	return temporal.NewApplicationErrorWithOptions(u.Message, toolcall.DependencyUnavailable, o)
 }
 
-// mayRetry tells whether the server would try once more after delay. Where it
-// would not, a retryable error only tells the workflow less, and later.
+// mayRetry tells whether the server would retry after delay. Where it would not, a
+// retryable error would only give the workflow less information.
 func mayRetry(info activity.Info, delay time.Duration, now time.Time) bool {
 	if limit := info.ScheduleToCloseTimeout; limit > 0 && info.ScheduledTime.Add(limit).Sub(now) <= delay {
 		return false
@@ -73,14 +73,14 @@ type closedRegions struct {
 }
 
 const (
-	// closedRegionsFor is how long the list serves; it is a hint to a model.
+	// closedRegionsFor is how long the list is used. It is only advice to a model.
 	closedRegionsFor = time.Second
-	// maxLookedAt bounds the search among the keys of a process.
+	// maxLookedAt bounds how many of a process's breakers are searched.
 	maxLookedAt = 1000
 )
 
-// closedRegions gives the regions of d but for one that are closed, as far as
-// this process knows them.
+// closedRegions gives the other regions of d whose breakers in this process are
+// closed.
 func (d *dependency) closedRegions(breakers *breaker.Registry, now time.Duration, but string) []string {
 	c := &d.closed
 	c.mu.Lock()
@@ -98,7 +98,7 @@ func (d *dependency) closedRegions(breakers *breaker.Registry, now time.Duration
 	return slices.DeleteFunc(slices.Clone(c.regions), func(region string) bool { return region == but })
 }
 
-// run is a workflow run's dealings with a key.
+// run is one workflow run and a key that it calls.
 type run struct {
 	id  string
 	key breaker.Key
@@ -106,7 +106,7 @@ type run struct {
 
 func runOf(info activity.Info, key breaker.Key) run { return run{info.WorkflowExecution.RunID, key} }
 
-// execution is one activity, all attempts of it.
+// execution is one activity with all its attempts.
 type execution struct{ runID, activityID string }
 
 func executionOf(info activity.Info) execution {

@@ -3,10 +3,12 @@ package interceptor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.temporal.io/sdk/activity"
 )
@@ -14,22 +16,81 @@ import (
 // registered is one activity type as a worker registered it.
 type registered struct {
 	taskQueue string
-	// activity and options are what it was registered with, a struct of several
-	// perhaps.
+	// activity and options are the arguments of the registration. One struct may
+	// register several types.
 	activity any
 	options  activity.RegisterOptions
 }
 
-// probeRegistrations gives what has to be registered, by task queue, to make
+// registrations are what the plugin's workers have registered. The zero
+// registrations are empty.
+type registrations struct {
+	mu sync.Mutex
+	// activities are by type.
+	activities map[string]registered
+	// dynamic: a worker takes activities of every type.
+	dynamic bool
+	// buildID is that of the last worker that has one.
+	buildID string
+}
+
+func (r *registrations) add(activityType string, a registered) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.activities == nil {
+		r.activities = map[string]registered{}
+	}
+	r.activities[activityType] = a
+}
+
+func (r *registrations) addDynamic() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dynamic = true
+}
+
+// setBuildID keeps a worker's build ID unless it is empty.
+func (r *registrations) setBuildID(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if id != "" {
+		r.buildID = id
+	}
+}
+
+// build gives the build ID of this process's workers; "" where they have none.
+func (r *registrations) build() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buildID
+}
+
+// taskQueue is where an activity type of this plugin's workers runs.
+func (r *registrations) taskQueue(activityType string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.activities[activityType].taskQueue
+}
+
+// types gives every registered activity type in order. all: a worker takes every
+// type.
+func (r *registrations) types() (types []string, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.activities)), r.dynamic
+}
+
+// probeRegistrations gives what must be registered, by task queue, to make the
 // synthetic calls.
 func (p *Plugin) probeRegistrations() map[string][]registered {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.registrations.mu.Lock()
+	defer p.registrations.mu.Unlock()
 	all := map[string][]registered{}
 	for name := range p.probes {
-		r, ok := p.activities[name]
+		r, ok := p.registrations.activities[name]
 		known := slices.ContainsFunc(all[r.taskQueue], func(o registered) bool {
-			// A struct of several activities is registered once; functions never are equal.
+			// A struct of several activities is registered once. Functions are never
+			// equal.
 			return o.options == r.options && reflect.DeepEqual(o.activity, r.activity)
 		})
 		if ok && !known {
@@ -39,13 +100,13 @@ func (p *Plugin) probeRegistrations() map[string][]registered {
 	return all
 }
 
-// toolResult is what every toolcall.Result is.
+// toolResult is implemented by every toolcall.Result.
 type toolResult interface{ IsToolResult() }
 
 var toolResultType = reflect.TypeFor[toolResult]()
 
-// activityTypes gives the names under which the SDK registers a: one for a
-// function, one a method for a struct.
+// activityTypes gives the types under which the SDK registers a: one for a
+// function, one for each method of a struct.
 func activityTypes(a any, o activity.RegisterOptions) map[string]reflect.Type {
 	v := reflect.ValueOf(a)
 	if !v.IsValid() {
@@ -65,12 +126,13 @@ func activityTypes(a any, o activity.RegisterOptions) map[string]reflect.Type {
 	return types
 }
 
-// functionName is how the SDK names a function that has no name given.
+// functionName is the SDK's name for a function registered without one.
 func functionName(f reflect.Value) string {
 	full := runtime.FuncForPC(f.Pointer()).Name()
 	return strings.TrimSuffix(full[strings.LastIndex(full, ".")+1:], "-fm")
 }
 
+// isTyped tells whether an activity returns a toolcall.Result.
 func isTyped(f reflect.Type) bool {
 	return f.NumOut() == 2 && f.Out(0).Implements(toolResultType)
 }
@@ -78,20 +140,14 @@ func isTyped(f reflect.Type) bool {
 // checkRegistered names every tool and probe that no worker of the plugin has
 // registered. A dynamic activity may be any of them.
 func (p *Plugin) checkRegistered() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dynamic {
+	known, all := p.registrations.types()
+	if all {
 		return nil
 	}
-	var known []string
-	for name := range p.activities {
-		known = append(known, name)
-	}
-	slices.Sort(known)
 	var errs []error
 	for i, d := range p.dependencies {
 		check := func(field, name string) {
-			if _, ok := p.activities[name]; !ok {
+			if _, ok := slices.BinarySearch(known, name); !ok {
 				errs = append(errs, fmt.Errorf("%s: no worker of this plugin has registered an activity %q; registered are: %s",
 					dependencyField(i, d.Name)+"."+field, name, strings.Join(known, ", ")))
 			}

@@ -70,9 +70,9 @@ type incident struct {
 	// fleet is how many workers there are. Default: one.
 	fleet int
 	// asked are the questions that were put to it.
-	asked []probeworkflow.AskInput
+	asked []probeworkflow.PollInput
 	// asking is told each question, with its number, from 1.
-	asking func(n int, q fleet.Question)
+	asking func(n int, q fleet.Poll)
 	// dismissals are the entries that say that nothing is down.
 	dismissals []fleet.Entry
 
@@ -92,7 +92,7 @@ func newIncident(t *testing.T) *incident {
 	i.env.RegisterWorkflowWithOptions(probeworkflow.Outage, workflow.RegisterOptions{Name: probeworkflow.OutageWorkflow})
 	i.env.RegisterWorkflowWithOptions(i.playProbe, workflow.RegisterOptions{Name: probeworkflow.ProbeWorkflow})
 	i.env.RegisterActivityWithOptions(i.playPublish, activity.RegisterOptions{Name: probeworkflow.PublishActivity})
-	i.env.RegisterActivityWithOptions(i.playAsk, activity.RegisterOptions{Name: probeworkflow.AskActivity})
+	i.env.RegisterActivityWithOptions(i.playAsk, activity.RegisterOptions{Name: probeworkflow.PollActivity})
 	i.env.RegisterActivityWithOptions(func(context.Context) (bool, error) { return false, nil },
 		activity.RegisterOptions{Name: probeworkflow.SearchAttributesActivity})
 	return i
@@ -107,7 +107,7 @@ func bareIncident(t *testing.T) *incident {
 		t: t, env: suite.NewTestWorkflowEnvironment(), probing: time.Second,
 		probe: func(int) probeworkflow.Finding { return probeworkflow.Passed },
 		heard: func(int, breaker.Verdict) {},
-		fleet: 1, asking: func(int, fleet.Question) {},
+		fleet: 1, asking: func(int, fleet.Poll) {},
 	}
 	i.env.SetStartTime(start)
 	i.env.SetTestTimeout(time.Minute)
@@ -138,8 +138,8 @@ func (i *incident) playProbe(ctx workflow.Context, in probeworkflow.ProbeInput) 
 // broken is a probe workflow that ends in an error of its own.
 const broken probeworkflow.Finding = "broken"
 
-func (i *incident) playAsk(_ context.Context, in probeworkflow.AskInput) (fleet.Question, error) {
-	q := in.Question
+func (i *incident) playAsk(_ context.Context, in probeworkflow.PollInput) (fleet.Poll, error) {
+	q := in.Poll
 	q.Workers = i.fleet
 	if q.OneIn = in.OneIn; q.OneIn == 0 {
 		q.OneIn = fleet.OneIn(i.fleet)

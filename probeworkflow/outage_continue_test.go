@@ -17,7 +17,7 @@ func refutedOnce(t *testing.T) *incident {
 	i := newIncident(t)
 	i.probe = func(n int) probeworkflow.Finding {
 		if n == 1 {
-			return probeworkflow.Refuted
+			return probeworkflow.Failed
 		}
 		return probeworkflow.Passed
 	}

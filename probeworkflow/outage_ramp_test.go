@@ -115,7 +115,7 @@ func TestRamp_TripsOnAProbeInItsStead(t *testing.T) {
 	i := newIncident(t)
 	i.probe = func(n int) probeworkflow.Finding {
 		if n == 3 {
-			return probeworkflow.Refuted
+			return probeworkflow.Failed
 		}
 		return probeworkflow.Passed
 	}

@@ -27,7 +27,7 @@ func TestOutage_RunsFromOpenToClosed(t *testing.T) {
 	assert.Equal(t, wholeStory, i.states())
 	assert.Equal(t, i.verdicts, i.ordered(), "published in order")
 	// Past those of any outage before, a terminated one included.
-	assert.Equal(t, start.UnixMilli(), i.asked[0].Question.Round)
+	assert.Equal(t, start.UnixMilli(), i.asked[0].Poll.Round)
 	assert.Equal(t, start.UnixMilli()+1, i.verdicts[0].Epoch)
 	for n, v := range i.verdicts {
 		assert.True(t, start.Equal(v.Since), "since when it was opened, to the end")
@@ -64,7 +64,7 @@ func TestOutage_EndsWithAReport(t *testing.T) {
 	i := newIncident(t)
 	i.probe = func(n int) probeworkflow.Finding {
 		if n == 1 {
-			return probeworkflow.Refuted
+			return probeworkflow.Failed
 		}
 		return probeworkflow.Passed
 	}
@@ -135,7 +135,7 @@ func TestOutage_CoolsDownLongerEachTimeAProbeFails(t *testing.T) {
 	i.heard = i.busy
 	i.probe = func(n int) probeworkflow.Finding {
 		if n <= 5 {
-			return probeworkflow.Refuted
+			return probeworkflow.Failed
 		}
 		return probeworkflow.Passed
 	}
@@ -252,7 +252,7 @@ func TestOutage_SpreadsItsCooldownsByATenth(t *testing.T) {
 	i.heard = i.busy
 	i.probe = func(n int) probeworkflow.Finding {
 		if n < rounds {
-			return probeworkflow.Refuted
+			return probeworkflow.Failed
 		}
 		return probeworkflow.Passed
 	}

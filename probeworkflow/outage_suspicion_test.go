@@ -75,8 +75,8 @@ func TestSuspicion_IsDismissedByTheCensus(t *testing.T) {
 			require.Len(t, i.dismissals, 1)
 			dismissed := i.dismissals[0]
 			assert.Equal(t, breaker.Closed, dismissed.Verdict.State)
-			assert.Greater(t, dismissed.Verdict.Epoch, i.asked[0].Question.Round, "it answers the question")
-			assert.Equal(t, c.alone, dismissed.Alone)
+			assert.Greater(t, dismissed.Verdict.Epoch, i.asked[0].Poll.Round, "it answers the question")
+			assert.Equal(t, c.alone, dismissed.Outliers)
 			assert.Equal(t, probeworkflow.OutageReport{
 				Key: key, Outcome: "dismissed", Ended: start.Add(c.after), Seconds: map[string]float64{}, Workers: c.workers,
 			}, report)
@@ -94,12 +94,12 @@ func TestSuspicion_ConvictsAsSoonAsTheReportsDo(t *testing.T) {
 	require.NotEmpty(t, i.states(), "the newer report of a worker counts")
 	assert.True(t, start.Add(3*time.Second).Equal(i.times[0]), "opened at %v", i.times[0])
 	assert.True(t, start.Add(3*time.Second).Equal(i.result().Since))
-	assert.Less(t, i.asked[0].Question.Round, i.verdicts[0].Epoch, "the verdict answers the question")
+	assert.Less(t, i.asked[0].Poll.Round, i.verdicts[0].Epoch, "the verdict answers the question")
 }
 
 // answers lets so many workers answer each question, alike.
 func (i *incident) answers(n int, e breaker.Evidence) {
-	i.asking = func(_ int, q fleet.Question) {
+	i.asking = func(_ int, q fleet.Poll) {
 		for w := range n {
 			i.send(fleet.Report{Worker: fmt.Sprintf("juror-%d", w), Round: q.Round, Evidence: e})
 		}
@@ -120,7 +120,7 @@ func TestSuspicion_OfALargeFleetIsForThoseWhoAreDrawn(t *testing.T) {
 	i.runWith(settings(), troubled...)
 	assert.Equal(t, "dismissed", i.result().Outcome)
 	require.Len(t, i.dismissals, 1)
-	assert.Len(t, i.dismissals[0].Alone, 100)
+	assert.Len(t, i.dismissals[0].Outliers, 100)
 
 	i = newIncident(t)
 	i.fleet = 1000
@@ -135,7 +135,7 @@ func TestSuspicion_AsksMoreWhereThoseDrawnHaveSeenLittle(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.fleet = 1000
-	i.asking = func(n int, q fleet.Question) {
+	i.asking = func(n int, q fleet.Poll) {
 		for w := range []int{0, 30, 60}[n] {
 			i.send(fleet.Report{Worker: fmt.Sprintf("worker-%d", w), Round: q.Round, Evidence: breaker.Evidence{
 				Window: breaker.Counts{Samples: 5}, Hung: w % 30 / 29,
@@ -145,7 +145,7 @@ func TestSuspicion_AsksMoreWhereThoseDrawnHaveSeenLittle(t *testing.T) {
 	i.runWith(settings(), fleet.Report{Worker: "worker-1", Evidence: breaker.Evidence{Hung: 3}})
 	require.Len(t, i.asked, 2)
 	assert.Equal(t, 20, i.asked[1].OneIn, "of 41, half")
-	assert.Greater(t, i.asked[1].Question.Round, i.asked[0].Question.Round)
+	assert.Greater(t, i.asked[1].Poll.Round, i.asked[0].Poll.Round)
 	assert.Equal(t, "dismissed", i.result().Outcome, "2 of 302 hang")
 }
 
@@ -175,7 +175,7 @@ func TestSuspicion_HearsTheReportThatArrivesAsItEnds(t *testing.T) {
 func TestSuspicion_OfAFleetThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.env.OnActivity(probeworkflow.AskActivity, anything, anything).Return(fleet.Question{}, errors.New("out of reach"))
+	i.env.OnActivity(probeworkflow.PollActivity, anything, anything).Return(fleet.Poll{}, errors.New("out of reach"))
 	i.run(settings())
 	assert.Equal(t, wholeStory, i.states())
 }

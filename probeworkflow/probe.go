@@ -20,17 +20,17 @@ type Finding string
 const (
 	// Passed: the dependency answered every synthetic call in time.
 	Passed Finding = "passed"
-	// Refuted: a synthetic call failed or was too slow.
-	Refuted Finding = "failed"
+	// Failed: a synthetic call failed or was too slow.
+	Failed Finding = "failed"
 	// Inconclusive: no worker took the call, or its outcome says nothing about the
 	// dependency.
 	Inconclusive Finding = "inconclusive"
 )
 
 const (
-	// ProbeFailed and ProbeIgnored are the types of the application error in
-	// which the interceptor ends a synthetic call that found the dependency down,
-	// or that says nothing about it.
+	// ProbeFailed is the type of the interceptor's application error for a synthetic
+	// call that failed. ProbeIgnored is that for one whose outcome says nothing about
+	// the dependency.
 	ProbeFailed  = "ProbeFailed"
 	ProbeIgnored = "ProbeIgnored"
 )
@@ -88,16 +88,16 @@ func probeOnce(ctx workflow.Context, in ProbeInput, n int) ProbedCall {
 	started := workflow.Now(ctx)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: in.Call.TaskQueue,
-		// The interceptor ends the call at Timeout. The rest is for a tool that
-		// does not heed its context.
+		// The interceptor ends the call at Timeout. The longer limit is for a tool that
+		// ignores its context.
 		StartToCloseTimeout:    2 * in.Timeout,
 		ScheduleToStartTimeout: in.Call.QueueTimeout,
 		DisableEagerExecution:  true,
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:                fmt.Sprintf("synthetic call %d of %d to %s", n, in.Successes, in.Key),
 	})
-	// The arguments are encoded already: the client's own converter would let a codec
-	// encrypt them once more.
+	// The arguments are encoded already. The client's converter would encrypt them a
+	// second time.
 	ctx = workflow.WithDataConverter(ctx, converter.GetDefaultDataConverter())
 	err := workflow.ExecuteActivity(ctx, in.Call.Activity, rawArgs(in.Call.Args)...).Get(ctx, nil)
 	finding, observed := judgeProbe(err)
@@ -107,8 +107,8 @@ func probeOnce(ctx workflow.Context, in ProbeInput, n int) ProbedCall {
 	}
 }
 
-// judgeProbe reads a synthetic call's error. What is written down is the kind
-// of error, never its text.
+// judgeProbe reads a synthetic call's error. The history gets the kind of error,
+// never its text.
 func judgeProbe(err error) (Finding, string) {
 	if err == nil {
 		return Passed, ""
@@ -118,7 +118,7 @@ func judgeProbe(err error) (Finding, string) {
 		return Inconclusive, "no worker took the call"
 	}
 	if timeout != nil {
-		return Refuted, "no answer"
+		return Failed, "no answer"
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -126,13 +126,13 @@ func judgeProbe(err error) (Finding, string) {
 		case ProbeIgnored:
 			return Inconclusive, app.Message()
 		case ProbeFailed:
-			return Refuted, app.Message()
+			return Failed, app.Message()
 		}
-		// What errors.New makes has no type.
-		return Refuted, cmp.Or(app.Type(), "error")
+		// An error from errors.New has no type.
+		return Failed, cmp.Or(app.Type(), "error")
 	}
 	if temporal.IsCanceledError(err) {
 		return Inconclusive, "cancelled"
 	}
-	return Refuted, "error"
+	return Failed, "error"
 }

@@ -111,10 +111,10 @@ func TestProbe_EndsWithTheFirstFailure(t *testing.T) {
 			return nil
 		}
 		report := p.run(probeInput(t, 3))
-		assert.Equal(t, probeworkflow.Refuted, report.Finding)
+		assert.Equal(t, probeworkflow.Failed, report.Finding)
 		require.Len(t, report.Calls, failing)
 		last := report.Calls[failing-1]
-		assert.Equal(t, probeworkflow.Refuted, last.Finding)
+		assert.Equal(t, probeworkflow.Failed, last.Finding)
 		assert.Equal(t, "BadGateway", last.Observed)
 		assert.Len(t, p.calls, failing, "a probe is never retried: one call, one answer")
 	}
@@ -225,12 +225,12 @@ func TestProbe_JudgesByTheKindOfError(t *testing.T) {
 		observed string
 	}{
 		"no worker took it":          {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_START), probeworkflow.Inconclusive, "no worker took the call"},
-		"it did not end":             {timeout(enums.TIMEOUT_TYPE_START_TO_CLOSE), probeworkflow.Refuted, "no answer"},
-		"it did not end in all":      {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE), probeworkflow.Refuted, "no answer"},
-		"it gave no sign of life":    {timeout(enums.TIMEOUT_TYPE_HEARTBEAT), probeworkflow.Refuted, "no answer"},
+		"it did not end":             {timeout(enums.TIMEOUT_TYPE_START_TO_CLOSE), probeworkflow.Failed, "no answer"},
+		"it did not end in all":      {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE), probeworkflow.Failed, "no answer"},
+		"it gave no sign of life":    {timeout(enums.TIMEOUT_TYPE_HEARTBEAT), probeworkflow.Failed, "no answer"},
 		"it was cancelled":           {temporal.NewCanceledError(hunter2), probeworkflow.Inconclusive, "cancelled"},
-		"anything else":              {errors.New(hunter2), probeworkflow.Refuted, "error"},
-		"the interceptor: it failed": {temporal.NewApplicationError("slower than the latency threshold", probeworkflow.ProbeFailed), probeworkflow.Refuted, "slower than the latency threshold"},
+		"anything else":              {errors.New(hunter2), probeworkflow.Failed, "error"},
+		"the interceptor: it failed": {temporal.NewApplicationError("slower than the latency threshold", probeworkflow.ProbeFailed), probeworkflow.Failed, "slower than the latency threshold"},
 		"the interceptor: ignored":   {temporal.NewApplicationError("says nothing about the dependency", probeworkflow.ProbeIgnored), probeworkflow.Inconclusive, "says nothing about the dependency"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestProbe_WritesDownNothingOfAToolsError(t *testing.T) {
 			p := newProber(t)
 			p.tool = func(int) error { return c.end }
 			report := p.run(probeInput(t, 3))
-			assert.Equal(t, probeworkflow.Refuted, report.Finding)
+			assert.Equal(t, probeworkflow.Failed, report.Finding)
 			assert.Equal(t, c.observed, report.Calls[0].Observed)
 			assertNothingOf(t, hunter2, p, report)
 		})
@@ -272,7 +272,7 @@ func TestProbe_WritesDownNothingOfAToolsError(t *testing.T) {
 	panics := newProber(t)
 	panics.tool = func(int) error { panic(hunter2) }
 	report := panics.run(probeInput(t, 3))
-	assert.Equal(t, probeworkflow.Refuted, report.Finding)
+	assert.Equal(t, probeworkflow.Failed, report.Finding)
 	assertNothingOf(t, hunter2, panics, report)
 }
 

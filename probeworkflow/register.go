@@ -13,22 +13,23 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/fleet/member"
 )
 
 const (
-	// PublishActivity is the activity by which an outage tells the board.
+	// PublishActivity sends the board a verdict.
 	PublishActivity = "BreakerPublish"
-	// AskActivity is the activity by which a suspicion asks the fleet.
-	AskActivity = "BreakerAsk"
-	// SearchAttributesActivity tells whether the namespace has the search
-	// attributes of outages.
+	// PollActivity puts a poll of the fleet on the board.
+	PollActivity = "BreakerPoll"
+	// SearchAttributesActivity tells whether the namespace has the search attributes
+	// of outages.
 	SearchAttributesActivity = "BreakerSearchAttributes"
 )
 
 // Register puts the board, outage and probe workflows, and the activities they
 // need, on a control worker.
 //
-// settings gives what an outage of a key is run by; an error where this process
+// settings gives the settings of a key's outage, or an error where this process
 // does not know the dependency.
 func Register(r worker.Registry, c client.Client, taskQueue string, settings func(breaker.Key) (Settings, error)) {
 	name := func(s string) workflow.RegisterOptions {
@@ -39,7 +40,7 @@ func Register(r worker.Registry, c client.Client, taskQueue string, settings fun
 	r.RegisterWorkflowWithOptions(Probe, name(ProbeWorkflow))
 	a := activities{client: c, taskQueue: taskQueue, settings: settings}
 	r.RegisterActivityWithOptions(a.publish, activity.RegisterOptions{Name: PublishActivity})
-	r.RegisterActivityWithOptions(a.ask, activity.RegisterOptions{Name: AskActivity})
+	r.RegisterActivityWithOptions(a.poll, activity.RegisterOptions{Name: PollActivity})
 	r.RegisterActivityWithOptions(a.suspect, activity.RegisterOptions{Name: fleet.SuspectActivity})
 	r.RegisterActivityWithOptions(a.searchAttributes, activity.RegisterOptions{Name: SearchAttributesActivity})
 }
@@ -59,7 +60,7 @@ func StartOutage(key breaker.Key, taskQueue string) client.StartWorkflowOptions 
 	}
 }
 
-// suspect starts the outage of a key that nobody has a report of yet.
+// suspect starts the outage workflow of a key without a report.
 func (a activities) suspect(ctx context.Context, key breaker.Key) error {
 	settings, err := a.settings(key)
 	if err != nil {
@@ -69,39 +70,39 @@ func (a activities) suspect(ctx context.Context, key breaker.Key) error {
 	return err
 }
 
-// AskInput is a question, and how it is to be put.
-type AskInput struct {
-	Question fleet.Question `json:"question"`
-	// OneIn is of how many workers one is asked. 0: as fits the fleet's size.
+// PollInput is a poll and how to put it on the board.
+type PollInput struct {
+	Poll fleet.Poll `json:"poll"`
+	// OneIn is that of [fleet.Poll]; 0: as fits the fleet's size.
 	OneIn int `json:"one_in,omitempty"`
-	// Heard is how many workers have spoken by themselves.
-	Heard int `json:"heard"`
+	// Reported is how many workers have reported unasked.
+	Reported int `json:"reported"`
 }
 
-// ask counts the fleet and puts the question to it, unless everyone has spoken.
-// It gives the question as it was put.
-func (a activities) ask(ctx context.Context, in AskInput) (fleet.Question, error) {
-	q := in.Question
+// poll counts the fleet and puts the poll on the board, unless all workers have
+// reported. It gives the poll as it was put there.
+func (a activities) poll(ctx context.Context, in PollInput) (fleet.Poll, error) {
+	p := in.Poll
 	var err error
-	if q.Workers, err = a.workers(ctx); err != nil {
-		activity.GetLogger(ctx).Warn("The fleet cannot be counted; everyone is asked.", "error", err)
+	if p.Workers, err = a.workers(ctx); err != nil {
+		activity.GetLogger(ctx).Warn("The workers of the fleet cannot be counted. All of them are polled.", "key", p.Key.String(), "error", err)
 	}
-	if q.OneIn = in.OneIn; q.OneIn == 0 {
-		q.OneIn = fleet.OneIn(q.Workers)
-		if q.Workers > 0 && q.Workers <= in.Heard {
-			return q, nil
+	if p.OneIn = in.OneIn; p.OneIn == 0 {
+		p.OneIn = fleet.OneIn(p.Workers)
+		if p.Workers > 0 && p.Workers <= in.Reported {
+			return p, nil
 		}
 	}
-	_, err = a.client.SignalWithStartWorkflow(ctx, fleet.BoardID, fleet.AskSignal, q,
-		fleet.BoardOptions(a.taskQueue), fleet.BoardWorkflow, fleet.BoardInput{})
-	return q, err
+	_, err = a.client.SignalWithStartWorkflow(ctx, fleet.BoardID, fleet.PollSignal, p,
+		member.BoardOptions(a.taskQueue), fleet.BoardWorkflow, fleet.BoardInput{})
+	return p, err
 }
 
-// seenWithin is how recently a worker that is alive has polled: a long poll
+// seenWithin is how recently a live worker has polled its task queue. A long poll
 // takes a minute.
 const seenWithin = 75 * time.Second
 
-// workers counts the control workers that poll, one a process.
+// workers counts the control workers. Each process has one.
 func (a activities) workers(ctx context.Context) (int, error) {
 	described, err := a.client.DescribeTaskQueue(ctx, a.taskQueue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
@@ -118,7 +119,7 @@ func (a activities) workers(ctx context.Context) (int, error) {
 
 func (a activities) publish(ctx context.Context, e fleet.Entry) error {
 	_, err := a.client.SignalWithStartWorkflow(ctx, fleet.BoardID, fleet.VerdictSignal, e,
-		fleet.BoardOptions(a.taskQueue), fleet.BoardWorkflow, fleet.BoardInput{})
+		member.BoardOptions(a.taskQueue), fleet.BoardWorkflow, fleet.BoardInput{})
 	return err
 }
 

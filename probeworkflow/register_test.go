@@ -24,6 +24,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/fleet/member"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
@@ -122,7 +123,7 @@ func TestPublish_SignalsTheBoardAndStartsIt(t *testing.T) {
 	assert.Equal(t, fleet.BoardID, sent.workflowID)
 	assert.Equal(t, fleet.VerdictSignal, sent.name)
 	assert.Equal(t, e, sent.arg)
-	assert.Equal(t, fleet.BoardOptions("toolbreaker"), sent.options)
+	assert.Equal(t, member.BoardOptions("toolbreaker"), sent.options)
 	assert.Equal(t, fleet.BoardWorkflow, sent.workflow)
 	assert.Equal(t, []any{fleet.BoardInput{}}, sent.args)
 
@@ -161,10 +162,10 @@ func TestAsk_CountsTheFleetAndAsksAJuryOfIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{pollers: c.pollers}
-			in := probeworkflow.AskInput{Question: fleet.Question{Key: key, Outage: "outage/carrier-api/eu-west", Round: 7, OneIn: 1}, OneIn: c.more, Heard: c.heard}
-			var q fleet.Question
-			require.NoError(t, call(t, s, probeworkflow.AskActivity, &q, in))
-			want := in.Question
+			in := probeworkflow.PollInput{Poll: fleet.Poll{Key: key, Outage: "outage/carrier-api/eu-west", Round: 7, OneIn: 1}, OneIn: c.more, Reported: c.heard}
+			var q fleet.Poll
+			require.NoError(t, call(t, s, probeworkflow.PollActivity, &q, in))
+			want := in.Poll
 			want.Workers, want.OneIn = c.workers, c.oneIn
 			assert.Equal(t, want, q)
 			if !c.asks {
@@ -173,7 +174,7 @@ func TestAsk_CountsTheFleetAndAsksAJuryOfIt(t *testing.T) {
 			}
 			require.Len(t, s.signals, 1)
 			assert.Equal(t, fleet.BoardID, s.signals[0].workflowID)
-			assert.Equal(t, fleet.AskSignal, s.signals[0].name)
+			assert.Equal(t, fleet.PollSignal, s.signals[0].name)
 			assert.Equal(t, want, s.signals[0].arg)
 		})
 	}

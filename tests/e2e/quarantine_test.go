@@ -163,7 +163,7 @@ func TestAWorkerAloneWithItsTroubleIsQuarantined(t *testing.T) {
 				}
 				return verdict.Dismissed
 			}, patience, 50*time.Millisecond)
-			require.Len(t, verdict.Alone, 1)
+			require.Len(t, verdict.Outliers, 1)
 			require.Equal(t, breaker.Open, snapshotOf(crew.plugins[0], "get").State)
 
 			before := crew.tasks()

@@ -23,6 +23,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/fleet/member"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
@@ -243,7 +244,7 @@ func (b *boardroom) publish(epoch int64) {
 	b.t.Helper()
 	_, err := b.client.SignalWithStartWorkflow(b.t.Context(), fleet.BoardID, fleet.VerdictSignal,
 		fleet.Entry{Key: boardKey, Verdict: breaker.Verdict{State: breaker.Open, Epoch: epoch}},
-		fleet.BoardOptions(controlQueue), fleet.BoardWorkflow, fleet.BoardInput{})
+		member.BoardOptions(controlQueue), fleet.BoardWorkflow, fleet.BoardInput{})
 	require.NoError(b.t, err)
 }
 
@@ -292,7 +293,7 @@ type listener struct {
 func (b *boardroom) listen(c client.Client) *listener {
 	b.t.Helper()
 	l := &listener{t: b.t, next: make(chan struct{})}
-	w := &fleet.Watcher{
+	w := &member.Watcher{
 		Client: c, TaskQueue: controlQueue, Apply: l.apply, Logger: b.options.Logger, DataConverter: b.options.DataConverter,
 	}
 	require.NoError(b.t, w.Bootstrap(b.t.Context()))

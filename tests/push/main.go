@@ -22,6 +22,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/fleet/member"
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 	"github.com/toolbreaker/toolbreaker/worker/devserver"
 )
@@ -101,7 +102,7 @@ func measure(watchers, changes int) (row, error) {
 		return row{}, err
 	}
 	defer control.Stop()
-	if err := fleet.StartBoard(ctx, c, taskQueue); err != nil {
+	if err := member.StartBoard(ctx, c, taskQueue); err != nil {
 		return row{}, err
 	}
 
@@ -119,7 +120,7 @@ func measure(watchers, changes int) (row, error) {
 			}
 			defer shared.Close()
 		}
-		w := &fleet.Watcher{
+		w := &member.Watcher{
 			Client: shared, TaskQueue: taskQueue, Logger: log.NewStructuredLogger(quiet),
 			Apply: func(t fleet.Table) {
 				for _, e := range t.Entries {
@@ -136,7 +137,7 @@ func measure(watchers, changes int) (row, error) {
 		deadline := time.After(patience)
 		e := fleet.Entry{Key: key, Verdict: breaker.Verdict{State: breaker.Open, Epoch: epoch}}
 		if _, err := c.SignalWithStartWorkflow(ctx, fleet.BoardID, fleet.VerdictSignal, e,
-			fleet.BoardOptions(taskQueue), fleet.BoardWorkflow, fleet.BoardInput{}); err != nil {
+			member.BoardOptions(taskQueue), fleet.BoardWorkflow, fleet.BoardInput{}); err != nil {
 			return 0, 0, err
 		}
 		for heard := 0; heard < watchers; {

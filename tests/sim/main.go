@@ -1,5 +1,5 @@
 // Command sim plays fleets of workers under virtual time: the real breakers,
-// witnesses, whispers and verdicts, with traffic, the network and the bare
+// witnesses, hints and verdicts, with traffic, the network and the bare
 // sequence of the outage workflow played around them. It writes a table,
 // sim-report.json and docs/sim.svg.
 package main
@@ -77,9 +77,9 @@ func (p plan) play(tell func(string)) report {
 	r := report{Seed: p.seed}
 	for _, workers := range []int{2, 3, 10, 50} {
 		tell(fmt.Sprintf("one bad worker of %d", workers))
-		convicted := each(p.runs, func(i int) bool { return oneBadWorker(p.at(i), workers) })
+		confirmed := each(p.runs, func(i int) bool { return oneBadWorker(p.at(i), workers) })
 		row := badWorkerRow{Workers: workers, Runs: p.runs}
-		for _, c := range convicted {
+		for _, c := range confirmed {
 			if c {
 				row.Convictions++
 			}

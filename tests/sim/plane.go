@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/fleet/member"
 )
 
 // latencies are what the way through Temporal takes, drawn evenly.
@@ -31,7 +32,7 @@ var measured = latencies{
 }
 
 // world is one fleet, and the little of Temporal that its verdict needs: the
-// board with its whispers, and the outage workflow's sequence up to the verdict.
+// board with its hints, and the outage workflow's sequence up to the verdict.
 type world struct {
 	clock     *clock
 	config    breaker.Config
@@ -41,21 +42,21 @@ type world struct {
 	coming    messages
 
 	table    fleet.Table
-	whispers fleet.Whispers
+	hints fleet.HintCounter
 	round    int64
 
-	// running: an outage workflow is suspecting. question and asked are of its
+	// running: an outage workflow is suspecting. poll and asked are of its
 	// census, zero before it has asked.
 	running  bool
 	reports  fleet.Reports
-	question fleet.Question
+	poll fleet.Poll
 	asked    time.Duration
 	sequence int64
 
 	// signals are the statements sent, suspicions the outage workflows started.
 	signals, suspicions int
-	// convicted is when the dependency was found guilty; 0: not.
-	convicted time.Duration
+	// confirmed is when the dependency was found down; 0: not.
+	confirmed time.Duration
 	// told is when the last worker had heard of it.
 	told time.Duration
 }
@@ -104,7 +105,7 @@ func (w *world) pass() {
 			p.look(every)
 		}
 		if now >= p.due {
-			for _, s := range p.witness.Statements(now, false) {
+			for _, s := range p.reporter.Messages(now, false) {
 				w.send(p, s)
 			}
 			p.plan()
@@ -113,18 +114,18 @@ func (w *world) pass() {
 }
 
 // send brings a statement to where it goes.
-func (w *world) send(p *process, s fleet.Statement) {
+func (w *world) send(p *process, s member.Message) {
 	w.signals++
 	w.sequence++
-	s.Report.Worker, s.Report.Sequence = p.witness.Worker, w.sequence
+	s.Report.Worker, s.Report.Sequence = p.reporter.Worker, w.sequence
 	w.in(w.latencies.signal.draw(w.random), func() {
 		switch s.Kind {
-		case fleet.SayWhisper:
-			if w.whispers.Hear(w.clock.Now()) && !w.running {
+		case member.HintMessage:
+			if w.hints.Add(w.clock.Now()) && !w.running {
 				// By an activity of the board.
 				w.in(w.latencies.signal.draw(w.random), w.suspect)
 			}
-		case fleet.SayAnswer:
+		case member.AnswerMessage:
 			w.take(s.Report)
 		default:
 			w.suspect()
@@ -135,10 +136,10 @@ func (w *world) send(p *process, s fleet.Statement) {
 
 // suspect starts an outage workflow unless one runs.
 func (w *world) suspect() {
-	if w.running || w.convicted > 0 {
+	if w.running || w.confirmed > 0 {
 		return
 	}
-	w.running, w.question = true, fleet.Question{}
+	w.running, w.poll = true, fleet.Poll{}
 	w.reports.Reset()
 	w.suspicions++
 	w.ask(0)
@@ -152,23 +153,23 @@ func (w *world) take(r fleet.Report) {
 	}
 }
 
-// ask puts the question to one worker in oneIn; 0: as fits the fleet.
+// ask puts the poll to one worker in oneIn; 0: as fits the fleet.
 func (w *world) ask(oneIn int) {
 	w.round = max(w.round+1, w.clock.Now().UnixMilli())
-	q := fleet.Question{Key: key, Outage: "outage", Round: w.round, OneIn: 1, Workers: len(w.processes), Until: w.clock.Now().Add(2 * w.config.Window)}
+	q := fleet.Poll{Key: key, Outage: "outage", Round: w.round, OneIn: 1, Workers: len(w.processes), Until: w.clock.Now().Add(2 * w.config.Window)}
 	w.in(w.latencies.signal.draw(w.random), func() {
 		if q.OneIn = oneIn; oneIn == 0 {
 			q.OneIn = fleet.OneIn(q.Workers)
 		}
 		if oneIn > 0 || q.Workers > len(w.reports.All()) {
-			w.table.Questions = []fleet.Question{q}
+			w.table.Polls = []fleet.Poll{q}
 			w.push()
 		}
-		w.question, w.asked = q, w.clock.now
+		w.poll, w.asked = q, w.clock.now
 		w.decide()
 		for _, milestone := range fleet.Milestones(w.config) {
 			w.in(milestone+w.latencies.timer.draw(w.random), func() {
-				if w.question.Round == q.Round {
+				if w.poll.Round == q.Round {
 					w.decide()
 				}
 			})
@@ -177,25 +178,25 @@ func (w *world) ask(oneIn int) {
 }
 
 func (w *world) decide() {
-	if !w.running || w.question.Round != w.round {
+	if !w.running || w.poll.Round != w.round {
 		return
 	}
-	finding, _ := fleet.Decide(w.config, w.question, w.reports.All(), w.clock.now-w.asked)
+	result, _ := fleet.Decide(w.config, w.poll, w.reports.All(), w.clock.now-w.asked)
 	now := w.clock.Now()
-	switch finding {
-	case fleet.Thin:
-		w.ask(w.question.Wider(w.reports.All()))
-	case fleet.Guilty:
-		w.running, w.convicted = false, w.clock.now
-		w.whispers.Convicted()
+	switch result {
+	case fleet.TooFewCalls:
+		w.ask(w.poll.WiderOneIn(w.reports.All()))
+	case fleet.Down:
+		w.running, w.confirmed = false, w.clock.now
+		w.hints.Confirmed()
 		w.publish(fleet.Entry{Key: key, Verdict: breaker.Verdict{
 			State: breaker.Open, Since: now, Next: now.Add(w.config.Cooldown), Outage: "outage",
 		}})
-	case fleet.Innocent:
+	case fleet.NotDown:
 		w.running = false
-		w.whispers.Dismissed(now)
+		w.hints.Dismissed(now)
 		w.publish(fleet.Entry{
-			Key: key, Dismissed: true, Alone: fleet.Alone(w.config, w.reports.All()), Verdict: breaker.Verdict{Outage: "outage"},
+			Key: key, Dismissed: true, Outliers: fleet.Outliers(w.config, w.reports.All()), Verdict: breaker.Verdict{Outage: "outage"},
 		})
 	}
 }
@@ -203,7 +204,7 @@ func (w *world) decide() {
 func (w *world) publish(e fleet.Entry) {
 	w.round = max(w.round+1, w.clock.Now().UnixMilli())
 	e.Verdict.Epoch = w.round
-	w.table.Entries, w.table.Questions = []fleet.Entry{e}, nil
+	w.table.Entries, w.table.Polls = []fleet.Entry{e}, nil
 	w.push()
 }
 
@@ -213,7 +214,7 @@ func (w *world) push() {
 	for _, p := range w.processes {
 		w.in(w.latencies.push.draw(w.random), func() {
 			p.hear(t)
-			if w.convicted > 0 {
+			if w.confirmed > 0 {
 				w.told = w.clock.now
 			}
 		})
@@ -224,8 +225,8 @@ func (w *world) push() {
 func (w *world) enough() bool {
 	reports := make([]fleet.Report, len(w.processes))
 	for i, p := range w.processes {
-		reports[i] = fleet.Report{Worker: p.witness.Worker, Evidence: p.evidence()}
+		reports[i] = fleet.Report{Worker: p.reporter.Worker, Evidence: p.evidence()}
 	}
-	_, guilty := fleet.Convict(w.config.Judge, reports)
-	return guilty
+	_, down := fleet.Judge(w.config.Judge, reports)
+	return down
 }

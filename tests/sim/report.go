@@ -31,7 +31,7 @@ type outageRow struct {
 	// three minutes, Others those in which it never did.
 	Runs   int `json:"runs"`
 	Others int `json:"others"`
-	// ConvictedShare is the share convicted within the latency threshold and a
+	// ConvictedShare is the share confirmed within the latency threshold and a
 	// second of that.
 	ConvictedShare *float64 `json:"convicted_share"`
 	// Seconds are from there to the conviction; before it they are negative.
@@ -71,8 +71,8 @@ func row(workers int, rate float64, f fault, runs []outage) outageRow {
 			continue
 		}
 		r.Runs++
-		late, open, signals = append(late, o.convicted-o.enough), append(open, o.allOpen), append(signals, o.signals)
-		if o.convicted-o.enough <= within {
+		late, open, signals = append(late, o.confirmed-o.enough), append(open, o.allOpen), append(signals, o.signals)
+		if o.confirmed-o.enough <= within {
 			inTime++
 		}
 	}

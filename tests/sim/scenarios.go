@@ -43,10 +43,10 @@ func always(rate float64) func(*rand.Rand) float64 {
 func oneBadWorker(seed uint64, workers int) bool {
 	w := newWorld(seed, workers, func(r *rand.Rand) float64 { return logUniform(r, 0.1, 20) }, 0.01)
 	w.processes[0].fault = []fault{failing, hanging}[seed%2]
-	for end := w.clock.now + 40*time.Second; w.clock.now < end && w.convicted == 0; {
+	for end := w.clock.now + 40*time.Second; w.clock.now < end && w.confirmed == 0; {
 		w.pass()
 	}
-	return w.convicted > 0
+	return w.confirmed > 0
 }
 
 // outage is what one true outage came to, in seconds.
@@ -55,8 +55,8 @@ type outage struct {
 	// doing so up to the conviction, or for longer than that may take; +Inf where that
 	// never came.
 	enough float64
-	// convicted and allOpen are from the fault; +Inf: never.
-	convicted, allOpen float64
+	// confirmed and allOpen are from the fault; +Inf: never.
+	confirmed, allOpen float64
 	signals            int
 }
 
@@ -69,18 +69,18 @@ func trueOutage(seed uint64, workers int, rate float64, f fault) outage {
 	}
 	broke := w.clock.now
 	since := func(at time.Duration) float64 { return (at - broke).Seconds() }
-	o := outage{enough: math.Inf(1), convicted: math.Inf(1), allOpen: math.Inf(1)}
+	o := outage{enough: math.Inf(1), confirmed: math.Inf(1), allOpen: math.Inf(1)}
 	looks := 0
 	for w.clock.now < broke+3*time.Minute {
 		w.pass()
-		if looks++; looks%5 == 0 && w.convicted == 0 && since(w.clock.now)-o.enough <= within {
+		if looks++; looks%5 == 0 && w.confirmed == 0 && since(w.clock.now)-o.enough <= within {
 			if !w.enough() {
 				o.enough = math.Inf(1)
 			} else if math.IsInf(o.enough, 1) {
 				o.enough = since(w.clock.now)
 			}
 		}
-		if w.convicted == 0 || len(w.coming) > 0 && w.told == 0 {
+		if w.confirmed == 0 || len(w.coming) > 0 && w.told == 0 {
 			continue
 		}
 		if !slices.ContainsFunc(w.processes, func(p *process) bool { return p.opened == 0 }) {
@@ -88,9 +88,9 @@ func trueOutage(seed uint64, workers int, rate float64, f fault) outage {
 		}
 	}
 	o.signals = w.signals
-	if w.convicted > 0 {
-		o.convicted = since(w.convicted)
-		o.enough = min(o.enough, o.convicted)
+	if w.confirmed > 0 {
+		o.confirmed = since(w.confirmed)
+		o.enough = min(o.enough, o.confirmed)
 	}
 	last := time.Duration(0)
 	for _, p := range w.processes {
@@ -113,7 +113,7 @@ func healthyNoise(seed uint64, workers int, rate, share, hours float64) noise {
 		w.pass()
 	}
 	n := noise{suspicions: w.suspicions, signals: w.signals}
-	if w.convicted > 0 {
+	if w.confirmed > 0 {
 		n.convictions = 1
 	}
 	return n

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/fleet/member"
 )
 
 // step is how finely time passes.
@@ -41,12 +42,12 @@ func (f fault) String() string { return [...]string{"none", "error", "hang"}[f] 
 // callTimeout is when a call that hangs ends.
 const callTimeout = 30 * time.Second
 
-// process is one worker: the breaker, and the witness that speaks for it.
+// process is one worker: the breaker, and the reporter that speaks for it.
 type process struct {
 	clock    *clock
 	registry *breaker.Registry
 	breaker  *breaker.Breaker
-	witness  fleet.Witness
+	reporter  member.Reporter
 	random   *rand.Rand
 	// rate is in calls a second, noise the share that fails for no reason.
 	rate, noise float64
@@ -55,7 +56,7 @@ type process struct {
 	next, tick time.Duration
 	// hung are calls in flight, oldest first.
 	hung []hungCall
-	// due is when the witness may have something to say.
+	// due is when the reporter may have something to say.
 	due time.Duration
 	// tripped is what the breaker last opened on, until it closes.
 	tripped *fleet.Report
@@ -80,11 +81,11 @@ func newProcess(name string, config breaker.Config, c *clock, random *rand.Rand,
 	p.registry = breaker.NewRegistry(c, p.moved)
 	p.registry.Random = random.Float64
 	p.registry.OnSuspicion = func(_ *breaker.Breaker, s breaker.Suspicion) {
-		p.witness.Suspected(c.now, key, s)
+		p.reporter.Suspected(c.now, key, s)
 		p.plan()
 	}
 	p.breaker = p.registry.Get(key, config)
-	p.witness = fleet.Witness{
+	p.reporter = member.Reporter{
 		Worker: name, Random: random.Float64,
 		Breaker: func(breaker.Key) (breaker.Snapshot, bool) { return p.breaker.Snapshot(), true },
 	}
@@ -135,10 +136,10 @@ func (p *process) moved(t breaker.Transition) {
 	switch {
 	case t.To == breaker.Closed:
 		p.tripped = nil
-		p.witness.Closed(key)
+		p.reporter.Closed(key)
 	case t.Local && t.To == breaker.Open:
 		p.tripped = &fleet.Report{State: t.From, Evidence: t.Evidence}
-		p.witness.Tripped(p.clock.now, key, *p.tripped, p.quarantined)
+		p.reporter.Tripped(p.clock.now, key, *p.tripped, p.quarantined)
 	}
 	if t.To == breaker.Open && p.opened == 0 {
 		p.opened = p.clock.now
@@ -146,10 +147,10 @@ func (p *process) moved(t breaker.Transition) {
 	p.plan()
 }
 
-// plan notes when the witness may have something to say.
+// plan notes when the reporter may have something to say.
 func (p *process) plan() {
 	p.due = never
-	if due, ok := p.witness.Due(); ok {
+	if due, ok := p.reporter.NextDue(); ok {
 		p.due = due
 	}
 }
@@ -157,15 +158,15 @@ func (p *process) plan() {
 // hear takes the board's table.
 func (p *process) hear(t fleet.Table) {
 	for _, e := range t.Entries {
-		if e.Dismissed && slices.Contains(e.Alone, p.witness.Worker) && p.breaker.Snapshot().OnItsOwn() {
+		if e.Dismissed && slices.Contains(e.Outliers, p.reporter.Worker) && p.breaker.Snapshot().DecidedLocally() {
 			p.quarantined = true
-			p.witness.Known(key)
+			p.reporter.ForgetTrip(key)
 			continue
 		}
 		p.breaker.Apply(e.Verdict)
 		p.registry.Deliver()
 	}
-	p.witness.Heard(p.clock.now, p.clock.Now(), t, func(breaker.Key) bool { return true })
+	p.reporter.TableChanged(p.clock.now, p.clock.Now(), t, func(breaker.Key) bool { return true })
 	p.plan()
 }
 

@@ -1,4 +1,4 @@
-package fleet
+package member
 
 import (
 	"context"
@@ -14,42 +14,45 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
+
+	"github.com/toolbreaker/toolbreaker/fleet"
 )
 
 const (
-	// watchDeadline bounds one wait; the next one joins the same update.
+	// watchDeadline bounds one wait. The next one joins the same update.
 	watchDeadline = 2 * time.Minute
-	// checkInterval is how often, on average, a watcher that waits reads the memo
-	// besides. A wait that the server has refused, being one too many, looks like
-	// one that goes on: the SDK tries it again for a minute without a word.
+	// checkInterval is how often, on average, a waiting watcher also reads the memo.
+	// A server at its limit of waits refuses one, and the SDK retries it for a minute
+	// without an error.
 	checkInterval = 15 * time.Second
-	// fallbackInterval is how often, on average, a watcher whose wait does not
-	// work reads the memo instead.
+	// fallbackInterval is how often, on average, the memo is read while waiting
+	// fails.
 	fallbackInterval = 5 * time.Second
-	// describeDeadline bounds one reading of the memo.
+	// describeDeadline bounds one read of the memo.
 	describeDeadline = 10 * time.Second
 )
 
-// Watcher keeps one process in step with the board.
+// Watcher hands one process each new table of the board. Its methods are called
+// one after the other: [Watcher.Bootstrap], then [Watcher.Run].
 type Watcher struct {
 	Client client.Client
 	// TaskQueue is where the board's workflow tasks run.
 	TaskQueue string
-	// Apply takes each table, from one goroutine at a time.
-	Apply  func(Table)
+	// Apply takes each table. It is called from one goroutine at a time.
+	Apply  func(fleet.Table)
 	Logger log.Logger
 	// DataConverter reads the board's memo, and must be what the client was made
 	// with. Default: the SDK's.
 	DataConverter converter.DataConverter
 
 	version int64
-	// missed says that the memo had the last change before the wait did.
+	// missed: the memo showed the last change before the wait did.
 	missed bool
 }
 
-// Bootstrap reads the board's memo: what a starting worker must know before its
-// first task. It needs no worker to be running. A board that does not exist yet
-// means that nothing is open.
+// Bootstrap reads the board's memo, so that a starting worker knows what is open
+// before its first task. No worker has to run for it. Where there is no board,
+// nothing is open.
 func (w *Watcher) Bootstrap(ctx context.Context) error {
 	table, found, err := w.read(ctx)
 	if found {
@@ -59,10 +62,10 @@ func (w *Watcher) Bootstrap(ctx context.Context) error {
 }
 
 // read gives the memo's table, if there is one.
-func (w *Watcher) read(ctx context.Context) (table Table, found bool, err error) {
+func (w *Watcher) read(ctx context.Context) (table fleet.Table, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeDeadline)
 	defer cancel()
-	desc, err := w.Client.DescribeWorkflowExecution(ctx, BoardID, "")
+	desc, err := w.Client.DescribeWorkflowExecution(ctx, fleet.BoardID, "")
 	var notFound *serviceerror.NotFound
 	if errors.As(err, &notFound) {
 		return table, false, nil
@@ -70,7 +73,7 @@ func (w *Watcher) read(ctx context.Context) (table Table, found bool, err error)
 	if err != nil {
 		return table, false, fmt.Errorf("reading the breaker board: %w", err)
 	}
-	payload, ok := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[TableMemo]
+	payload, ok := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[fleet.TableMemo]
 	if !ok {
 		return table, false, nil
 	}
@@ -85,7 +88,7 @@ func (w *Watcher) read(ctx context.Context) (table Table, found bool, err error)
 }
 
 // Run waits on the board until ctx is done. All watchers of a version share one
-// update, so a change costs the board the same whatever their number.
+// update, so a change costs the board the same with any number of them.
 func (w *Watcher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		table, err := w.wait(ctx)
@@ -95,35 +98,35 @@ func (w *Watcher) Run(ctx context.Context) {
 		case err == nil && table.Version != w.version:
 			w.take(table)
 		case err == nil:
-			// The board is about to continue as new and let its waiters go.
+			// The board is about to continue as new and has released its waits.
 			pause(ctx, 200*time.Millisecond)
 		case errors.Is(err, errQuiet):
 		default:
-			w.Logger.Debug("Waiting on the breaker board failed; reading its memo instead.", "error", err)
+			w.Logger.Debug("Waiting on the breaker board failed. Reading its memo instead.", "error", err)
 			pause(ctx, fallbackInterval)
 			if err := w.Bootstrap(ctx); err != nil && ctx.Err() == nil {
-				w.Logger.Warn("The breaker board is out of reach; breakers go on alone.", "error", err)
+				w.Logger.Warn("The breaker board is out of reach. Breakers of this process decide by themselves until it answers.", "error", err)
 			}
 		}
 	}
 }
 
-func (w *Watcher) take(t Table) {
+func (w *Watcher) take(t fleet.Table) {
 	w.version = t.Version
 	w.Apply(t)
 }
 
-// errQuiet says that a whole wait has passed without a change.
+// errQuiet ends a wait in which the table did not change.
 var errQuiet = errors.New("nothing has changed")
 
-// wait gives the board's next table, by the wait or by the memo, whichever has it
-// first.
-func (w *Watcher) wait(ctx context.Context) (Table, error) {
+// wait gives the board's next table, from the update or the memo, whichever shows
+// it first.
+func (w *Watcher) wait(ctx context.Context) (fleet.Table, error) {
 	type answer struct {
-		table Table
+		table fleet.Table
 		err   error
 	}
-	answers, news := make(chan answer, 1), make(chan Table, 1)
+	answers, news := make(chan answer, 1), make(chan fleet.Table, 1)
 	interval := checkInterval
 	if w.missed {
 		interval = fallbackInterval
@@ -133,13 +136,13 @@ func (w *Watcher) wait(ctx context.Context) (Table, error) {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() {
-		table, err := w.ask(ctx)
+		table, err := w.await(ctx)
 		answers <- answer{table, err}
 	})
 	running.Go(func() { w.check(ctx, interval, news) })
 	select {
 	case a := <-answers:
-		// The SDK's own error for a wait that ran out does not unwrap to the context's.
+		// The SDK's error for an expired wait does not unwrap to the context's.
 		if a.err != nil && ctx.Err() != nil {
 			a.err = errQuiet
 		}
@@ -148,21 +151,21 @@ func (w *Watcher) wait(ctx context.Context) (Table, error) {
 	case table := <-news:
 		cancel()
 		if a := <-answers; a.err == nil && a.table.Version >= table.Version {
-			return a.table, nil // It was on its way.
+			return a.table, nil
 		}
 		w.missed = true
 		return table, nil
 	}
 }
 
-// check reads the memo every interval or so until it holds something new.
-func (w *Watcher) check(ctx context.Context, interval time.Duration, news chan<- Table) {
+// check reads the memo about once an interval until it shows a new version.
+func (w *Watcher) check(ctx context.Context, interval time.Duration, news chan<- fleet.Table) {
 	for {
 		pause(ctx, interval)
 		if ctx.Err() != nil {
 			return
 		}
-		// What is wrong where it cannot be read, the wait will say.
+		// An error here is reported by the wait.
 		if table, found, err := w.read(ctx); err == nil && found && table.Version > w.version {
 			news <- table
 			return
@@ -170,8 +173,8 @@ func (w *Watcher) check(ctx context.Context, interval time.Duration, news chan<-
 	}
 }
 
-// ask waits on the board, which it starts where none runs.
-func (w *Watcher) ask(ctx context.Context) (Table, error) {
+// await waits on the board, and starts it where none runs.
+func (w *Watcher) await(ctx context.Context) (fleet.Table, error) {
 	table, err := w.update(ctx)
 	if !isOver(err) {
 		return table, err
@@ -182,24 +185,24 @@ func (w *Watcher) ask(ctx context.Context) (Table, error) {
 	return w.update(ctx)
 }
 
-// isOver tells whether the board did not run, or ended under the wait. A board
-// that was terminated goes on giving the latter answer to the update it knows.
+// isOver tells whether no board runs, or it ended during the wait. A terminated
+// board keeps giving the latter answer to an update that it has accepted.
 func isOver(err error) bool {
 	var notFound *serviceerror.NotFound
 	var ended *temporal.ApplicationError
 	return errors.As(err, &notFound) || errors.As(err, &ended) && ended.Type() == endedUnderUpdate
 }
 
-// endedUnderUpdate is the server's error type for an update that its workflow
-// accepted and did not live to complete.
+// endedUnderUpdate is the server's error type for an accepted update whose workflow
+// ended before completing it.
 const endedUnderUpdate = "AcceptedUpdateCompletedWorkflow"
 
-func (w *Watcher) update(ctx context.Context) (Table, error) {
-	var table Table
+func (w *Watcher) update(ctx context.Context) (fleet.Table, error) {
+	var table fleet.Table
 	handle, err := w.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID:   BoardID,
-		UpdateID:     fmt.Sprintf("%s-%d", WatchUpdate, w.version),
-		UpdateName:   WatchUpdate,
+		WorkflowID:   fleet.BoardID,
+		UpdateID:     fmt.Sprintf("%s-%d", fleet.WatchUpdate, w.version),
+		UpdateName:   fleet.WatchUpdate,
 		Args:         []any{w.version},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -210,23 +213,23 @@ func (w *Watcher) update(ctx context.Context) (Table, error) {
 	return table, err
 }
 
-// StartBoard makes sure that the board runs.
+// StartBoard starts the board unless it runs.
 func StartBoard(ctx context.Context, c client.Client, taskQueue string) error {
-	_, err := c.ExecuteWorkflow(ctx, BoardOptions(taskQueue), BoardWorkflow, BoardInput{})
+	_, err := c.ExecuteWorkflow(ctx, BoardOptions(taskQueue), fleet.BoardWorkflow, fleet.BoardInput{})
 	return err
 }
 
-// BoardOptions are the start options of the board.
+// BoardOptions are the options to start the board with. A running board is used.
 func BoardOptions(taskQueue string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID:                       BoardID,
+		ID:                       fleet.BoardID,
 		TaskQueue:                taskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		StaticSummary:            "Breaker board: every live verdict",
 	}
 }
 
-// pause waits for about d, or until ctx is done.
+// pause waits about d, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(about(d))
 	defer timer.Stop()
@@ -236,7 +239,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// about is half of d to one and a half of it.
+// about is a random duration between half of d and one and a half of it.
 func about(d time.Duration) time.Duration {
 	return d/2 + time.Duration(rand.Int64N(int64(d)))
 }

@@ -20,8 +20,8 @@ func answered(round int64, reports []fleet.Report) []fleet.Report {
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	small := func(workers int) fleet.Question { return fleet.Question{Round: 7, OneIn: 1, Workers: workers} }
-	large := fleet.Question{Round: 7, OneIn: 31, Workers: 1000}
+	small := func(workers int) fleet.Poll { return fleet.Poll{Round: 7, OneIn: 1, Workers: workers} }
+	large := fleet.Poll{Round: 7, OneIn: 31, Workers: 1000}
 	const (
 		early = 100 * time.Millisecond
 		ripe  = 500 * time.Millisecond
@@ -29,37 +29,37 @@ func TestDecide(t *testing.T) {
 	)
 	oneBad := append(workers(3, 20, 0), report("bad", 20, 20))
 	for name, c := range map[string]struct {
-		question fleet.Question
+		question fleet.Poll
 		reports  []fleet.Report
 		since    time.Duration
-		want     fleet.Finding
+		want     fleet.PollResult
 	}{
-		"the only worker":                            {small(1), workers(1, 10, 6), 0, fleet.Guilty},
-		"all of them":                                {small(4), workers(4, 10, 6), early, fleet.Guilty},
+		"the only worker":                            {small(1), workers(1, 10, 6), 0, fleet.Down},
+		"all of them":                                {small(4), workers(4, 10, 6), early, fleet.Down},
 		"some of them, too early":                    {small(4), workers(3, 10, 6), early, fleet.Undecided},
-		"some of them, the others have no traffic":   {small(4), workers(3, 10, 6), ripe, fleet.Guilty},
+		"some of them, the others have no traffic":   {small(4), workers(3, 10, 6), ripe, fleet.Down},
 		"nobody knows how many there are":            {small(0), workers(3, 10, 6), early, fleet.Undecided},
-		"nor who is still to answer":                 {small(0), workers(3, 10, 6), ripe, fleet.Guilty},
+		"nor who is still to answer":                 {small(0), workers(3, 10, 6), ripe, fleet.Down},
 		"one bad worker":                             {small(4), oneBad, ripe, fleet.Undecided},
-		"one bad worker, and time for the others":    {small(4), oneBad, late, fleet.Innocent},
-		"nobody at all":                              {small(4), nil, late, fleet.Innocent},
+		"one bad worker, and time for the others":    {small(4), oneBad, late, fleet.NotDown},
+		"nobody at all":                              {small(4), nil, late, fleet.NotDown},
 		"over the limit with few calls":              {small(4), workers(4, 1, 1), late, fleet.Undecided},
-		"and no more of them for a window":           {small(4), workers(4, 1, 1), time.Minute, fleet.Innocent},
+		"and no more of them for a window":           {small(4), workers(4, 1, 1), time.Minute, fleet.NotDown},
 		"those who spoke up are not those drawn":     {large, workers(100, 20, 20), early, fleet.Undecided},
-		"half a jury":                                {large, answered(7, workers(12, 100, 60)), early, fleet.Guilty},
+		"half a jury":                                {large, answered(7, workers(12, 100, 60)), early, fleet.Down},
 		"less than that":                             {large, answered(7, workers(11, 100, 60)), early, fleet.Undecided},
-		"fewer, when all have answered that will":    {large, answered(7, workers(8, 100, 60)), ripe, fleet.Guilty},
+		"fewer, when all have answered that will":    {large, answered(7, workers(8, 100, 60)), ripe, fleet.Down},
 		"a jury of another round":                    {large, answered(6, workers(12, 100, 60)), early, fleet.Undecided},
-		"a jury that has seen little":                {large, answered(7, workers(29, 10, 1)), ripe, fleet.Thin},
-		"a jury that has seen little but enough":     {large, answered(7, workers(30, 10, 6)), ripe, fleet.Guilty},
-		"a jury that has seen enough":                {large, answered(7, workers(30, 100, 1)), late, fleet.Innocent},
+		"a jury that has seen little":                {large, answered(7, workers(29, 10, 1)), ripe, fleet.TooFewCalls},
+		"a jury that has seen little but enough":     {large, answered(7, workers(30, 10, 6)), ripe, fleet.Down},
+		"a jury that has seen enough":                {large, answered(7, workers(30, 100, 1)), late, fleet.NotDown},
 		"a jury that has seen enough, a little late": {large, answered(7, workers(30, 100, 1)), ripe, fleet.Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			finding, reason := fleet.Decide(config, c.question, c.reports, c.since)
 			assert.Equal(t, c.want, finding)
-			assert.Equal(t, finding == fleet.Guilty, reason.Rule != "")
+			assert.Equal(t, finding == fleet.Down, reason.Rule != "")
 		})
 	}
 }
@@ -69,8 +69,8 @@ func TestDecide_EndsByTimeAlone(t *testing.T) {
 	t.Parallel()
 	last := fleet.Milestones(config)[len(fleet.Milestones(config))-1]
 	for _, reports := range [][]fleet.Report{nil, workers(3, 1, 1), workers(3, 100, 100), {hanging("a", 2)}} {
-		finding, _ := fleet.Decide(config, fleet.Question{OneIn: 1}, reports, last)
-		assert.Contains(t, []fleet.Finding{fleet.Guilty, fleet.Innocent}, finding)
+		finding, _ := fleet.Decide(config, fleet.Poll{OneIn: 1}, reports, last)
+		assert.Contains(t, []fleet.PollResult{fleet.Down, fleet.NotDown}, finding)
 	}
 	short := config
 	short.Window = 10 * time.Millisecond
@@ -80,14 +80,14 @@ func TestDecide_EndsByTimeAlone(t *testing.T) {
 func TestAlone_AreThoseWhoseOwnReportTrips(t *testing.T) {
 	t.Parallel()
 	reports := []fleet.Report{report("fine", 20, 0), report("bad", 20, 20), report("thin", 3, 3), hanging("hung", 10)}
-	assert.Equal(t, []string{"bad", "hung"}, fleet.Alone(config, reports))
+	assert.Equal(t, []string{"bad", "hung"}, fleet.Outliers(config, reports))
 }
 
 // Ten seconds are half full of failures after five: found innocent before, an
 // outage would have to be suspected anew.
 func TestDecide_WaitsForWhatIsOnItsWayToALimit(t *testing.T) {
 	t.Parallel()
-	q := fleet.Question{OneIn: 1, Workers: 3}
+	q := fleet.Poll{OneIn: 1, Workers: 3}
 	for _, c := range []struct {
 		reports []fleet.Report
 		rising  bool
@@ -101,7 +101,7 @@ func TestDecide_WaitsForWhatIsOnItsWayToALimit(t *testing.T) {
 		finding, _ := fleet.Decide(config, q, c.reports, 1500*time.Millisecond)
 		assert.Equal(t, c.rising, finding == fleet.Undecided, "%v", c.reports)
 		finding, _ = fleet.Decide(config, q, c.reports, 10*time.Second)
-		assert.Equal(t, fleet.Innocent, finding)
+		assert.Equal(t, fleet.NotDown, finding)
 	}
 }
 
@@ -111,18 +111,18 @@ func TestDecide_AJuryFindsWhatTheWholeFleetWould(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		bad  int
-		want fleet.Finding
-	}{{0, fleet.Innocent}, {100, fleet.Innocent}, {250, fleet.Innocent}, {750, fleet.Guilty}, {1000, fleet.Guilty}} {
+		want fleet.PollResult
+	}{{0, fleet.NotDown}, {100, fleet.NotDown}, {250, fleet.NotDown}, {750, fleet.Down}, {1000, fleet.Down}} {
 		wrong := 0
 		for round := range int64(200) {
-			q := fleet.Question{Round: round + 1, OneIn: fleet.OneIn(1000), Workers: 1000}
+			q := fleet.Poll{Round: round + 1, OneIn: fleet.OneIn(1000), Workers: 1000}
 			var reports []fleet.Report
 			for w := range 1000 {
 				r := report(fmt.Sprintf("worker-%d", w), 50, 0)
 				if w < c.bad {
 					r.Window.Failures = 50
 				}
-				if q.Asks(r.Worker) {
+				if q.Includes(r.Worker) {
 					r.Round = q.Round
 					reports = append(reports, r)
 				}

@@ -46,23 +46,23 @@ func workers(n, samples, failures int) []fleet.Report {
 
 func TestConvict_NobodyOnNothing(t *testing.T) {
 	t.Parallel()
-	_, guilty := fleet.Convict(config.Judge, nil)
+	_, guilty := fleet.Judge(config.Judge, nil)
 	assert.False(t, guilty)
-	_, guilty = fleet.Convict(config.Judge, workers(50, 0, 0))
+	_, guilty = fleet.Judge(config.Judge, workers(50, 0, 0))
 	assert.False(t, guilty)
 }
 
 // There is nobody to contradict it.
 func TestConvict_AWorkerAloneWithTrafficConvicts(t *testing.T) {
 	t.Parallel()
-	reason, guilty := fleet.Convict(config.Judge, []fleet.Report{report("a", 20, 12)})
+	reason, guilty := fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 12)})
 	assert.True(t, guilty)
 	assert.Equal(t, "12 of 20 calls failed in 1m0s (over 50%)", reason.String())
 
-	_, guilty = fleet.Convict(config.Judge, []fleet.Report{report("a", 20, 10)})
+	_, guilty = fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 10)})
 	assert.False(t, guilty, "by the rule, as ever")
 
-	_, guilty = fleet.Convict(config.Judge, []fleet.Report{hanging("a", 10)})
+	_, guilty = fleet.Judge(config.Judge, []fleet.Report{hanging("a", 10)})
 	assert.True(t, guilty, "calls that hang are traffic")
 }
 
@@ -85,7 +85,7 @@ func TestConvict_OneBadWorkerNeverConvicts(t *testing.T) {
 			}
 			for _, bad := range []fleet.Report{report("bad", 20, 20), report("bad", 100_000, 100_000), hanging("bad", 1000)} {
 				for _, reports := range [][]fleet.Report{append([]fleet.Report{bad}, others...), append(others[:len(others):len(others)], bad)} {
-					_, guilty := fleet.Convict(config.Judge, reports)
+					_, guilty := fleet.Judge(config.Judge, reports)
 					assert.False(t, guilty, "one bad of %d, the others %s", size, name)
 				}
 			}
@@ -106,25 +106,25 @@ func sum(reports []fleet.Report) breaker.Evidence {
 func TestConvict_ThinTrafficCountsTogether(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]bool{9: false, 10: false, 11: true, 1000: true} {
-		_, guilty := fleet.Convict(config.Judge, workers(n, 1, 1))
+		_, guilty := fleet.Judge(config.Judge, workers(n, 1, 1))
 		assert.Equal(t, want, guilty, "%d workers with one failed call each", n)
 
 		var hung []fleet.Report
 		for i := range n {
 			hung = append(hung, hanging(fmt.Sprintf("worker-%d", i), 1))
 		}
-		_, guilty = fleet.Convict(config.Judge, hung)
+		_, guilty = fleet.Judge(config.Judge, hung)
 		assert.Equal(t, want, guilty, "%d workers with one hanging call each", n)
 	}
 }
 
 func TestConvict_TwoWorkersInTroubleConvict(t *testing.T) {
 	t.Parallel()
-	reason, guilty := fleet.Convict(config.Judge, []fleet.Report{report("a", 20, 20), report("b", 20, 20)})
+	reason, guilty := fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 20), report("b", 20, 20)})
 	require.True(t, guilty)
 	assert.Equal(t, "40 of 40 calls failed in 1m0s (over 50%)", reason.String(), "the reason is the sum's")
 
-	reason, guilty = fleet.Convict(config.Judge, append(workers(4, 20, 20), workers(2, 20, 0)...))
+	reason, guilty = fleet.Judge(config.Judge, append(workers(4, 20, 20), workers(2, 20, 0)...))
 	assert.True(t, guilty)
 	assert.Equal(t, 120, reason.Samples)
 }
@@ -140,8 +140,8 @@ func TestConvict_IdleReportsDoNotMatter(t *testing.T) {
 		"healthy":      {report("a", 20, 0)},
 		"hanging only": {hanging("a", 20)},
 	} {
-		reason, guilty := fleet.Convict(config.Judge, reports)
-		withIdle, guiltyWithIdle := fleet.Convict(config.Judge, append(idle[:len(idle):len(idle)], reports...))
+		reason, guilty := fleet.Judge(config.Judge, reports)
+		withIdle, guiltyWithIdle := fleet.Judge(config.Judge, append(idle[:len(idle):len(idle)], reports...))
 		assert.Equal(t, guilty, guiltyWithIdle, name)
 		assert.Equal(t, reason, withIdle, name)
 	}
@@ -151,9 +151,9 @@ func TestConvict_IdleReportsDoNotMatter(t *testing.T) {
 func TestConvict_JudgesByTheRuleItIsGiven(t *testing.T) {
 	t.Parallel()
 	reports := workers(6, 1, 1)
-	_, guilty := fleet.Convict(config.Judge, reports)
+	_, guilty := fleet.Judge(config.Judge, reports)
 	assert.False(t, guilty)
-	_, guilty = fleet.Convict(config.JudgeRamp, reports)
+	_, guilty = fleet.Judge(config.JudgeRamp, reports)
 	assert.True(t, guilty)
 }
 
@@ -230,7 +230,7 @@ func TestConvict_HoldsWithAnyOneWorkerLeftOut(t *testing.T) {
 		if r.IntN(2) == 0 {
 			rule = config.JudgeRamp
 		}
-		reason, guilty := fleet.Convict(rule, reports)
+		reason, guilty := fleet.Judge(rule, reports)
 		require.Equal(t, convictPlainly(rule, reports), guilty, "%+v", reports)
 
 		ofAll, bySum := rule(sum(reports))
@@ -247,7 +247,7 @@ func TestConvict_HoldsWithAnyOneWorkerLeftOut(t *testing.T) {
 		// Who reported first decides nothing.
 		shuffled := append([]fleet.Report{}, reports...)
 		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		again, guiltyAgain := fleet.Convict(rule, shuffled)
+		again, guiltyAgain := fleet.Judge(rule, shuffled)
 		require.Equal(t, guilty, guiltyAgain, "%+v", reports)
 		require.Equal(t, reason, again)
 	}
@@ -272,7 +272,7 @@ func TestConvict_NoReportConvictsAFleetThatIsHealthyWithoutIt(t *testing.T) {
 		liar := fleet.Report{Worker: "liar", Evidence: breaker.Evidence{
 			Window: breaker.Counts{Samples: n, Failures: n, Slow: n}, Fast: breaker.Counts{Samples: n, Failures: n, Slow: n}, Hung: r.IntN(1000),
 		}}
-		_, guilty := fleet.Convict(config.Judge, append(others, liar))
+		_, guilty := fleet.Judge(config.Judge, append(others, liar))
 		require.False(t, guilty, "%+v", others)
 	}
 	assert.Greater(t, tried, 1000)

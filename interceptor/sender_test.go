@@ -145,7 +145,7 @@ func inProcess(t *testing.T, config func(*interceptor.Config), f func(t *testing
 		plugin.SetRandom(func() float64 { return 0 })
 		p := &process{Plugin: plugin, server: s}
 		var stops []func()
-		for _, run := range []func(context.Context){plugin.RunBreakers, plugin.RunReporter, plugin.RunAlone} {
+		for _, run := range []func(context.Context){plugin.RunBreakers, plugin.RunSender, plugin.RunQuarantine} {
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan struct{})
 			go func() { defer close(done); run(ctx) }()

@@ -1,4 +1,4 @@
-package fleet_test
+package member_test
 
 import (
 	"context"
@@ -25,6 +25,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/fleet"
+	"github.com/toolbreaker/toolbreaker/fleet/member"
 )
 
 // server stands in for Temporal: only what a watcher calls is there.
@@ -114,16 +115,16 @@ func table(version int64, entries ...fleet.Entry) fleet.Table {
 }
 
 // newWatcher gives a watcher and the tables that it has applied.
-func newWatcher(s *server) (*fleet.Watcher, *[]fleet.Table) {
+func newWatcher(s *server) (*member.Watcher, *[]fleet.Table) {
 	var applied []fleet.Table
-	return &fleet.Watcher{
+	return &member.Watcher{
 		Client: s, TaskQueue: "toolbreaker", Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 		Apply: func(t fleet.Table) { applied = append(applied, t) },
 	}, &applied
 }
 
 // watchFor runs w for d of a bubble's time.
-func watchFor(w *fleet.Watcher, d time.Duration) {
+func watchFor(w *member.Watcher, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	w.Run(ctx)
@@ -483,5 +484,13 @@ func TestWatcher_EndsWithItsContext(t *testing.T) {
 				assert.Empty(t, *applied)
 			})
 		})
+	}
+}
+
+// entry is a verdict about a dependency in eu-west.
+func entry(dependency string, state breaker.State, epoch int64) fleet.Entry {
+	return fleet.Entry{
+		Key:     breaker.Key{Dependency: dependency, Region: "eu-west"},
+		Verdict: breaker.Verdict{State: state, Epoch: epoch, Outage: "outage/" + dependency + "/eu-west"},
 	}
 }

@@ -39,7 +39,7 @@ func assertHandedOn(t *testing.T, refusal *temporal.ApplicationError) {
 // dismissed is the board's word that nothing is down, and who is alone.
 func dismissed(epoch int64, alone ...string) fleet.Table {
 	return fleet.Table{Entries: []fleet.Entry{{
-		Key: key, Dismissed: true, Alone: alone, Verdict: breaker.Verdict{State: breaker.Closed, Epoch: epoch, Outage: "outage/carrier-api/eu-west"},
+		Key: key, Dismissed: true, Outliers: alone, Verdict: breaker.Verdict{State: breaker.Closed, Epoch: epoch, Outage: "outage/carrier-api/eu-west"},
 	}}}
 }
 

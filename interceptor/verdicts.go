@@ -1,0 +1,60 @@
+package interceptor
+
+import (
+	"slices"
+
+	"github.com/toolbreaker/toolbreaker/breaker"
+	"github.com/toolbreaker/toolbreaker/fleet"
+)
+
+// apply takes the board's table. A verdict about a key that this process has not
+// called yet is applied as well.
+func (p *Plugin) apply(t fleet.Table) {
+	for _, e := range t.Entries {
+		d, ok := p.dependency(e.Key.Dependency)
+		if !ok {
+			continue
+		}
+		b := p.breakers.Get(e.Key, d.Breaker)
+		if e.Dismissed && slices.Contains(e.Outliers, p.sender.reporter.Worker) && b.Snapshot().DecidedLocally() {
+			p.quarantine.begin(e.Key, e.Verdict.Epoch)
+			continue
+		}
+		b.Apply(e.Verdict)
+		if e.Verdict.State != breaker.Closed {
+			// The dependency is down for the fleet, so this worker is no outlier.
+			p.quarantine.end(e.Key)
+		}
+	}
+	p.sender.tableChanged(t)
+}
+
+// suspected takes a breaker's suspicion, at each tick.
+func (p *Plugin) suspected(b *breaker.Breaker, s breaker.Suspicion) {
+	p.sender.suspected(b, s)
+	if d, ok := p.dependency(b.Key().Dependency); ok {
+		// Counts the other workers in time for a trip.
+		p.quarantine.othersPoll(p.registrations.taskQueue(d.Tools[0]))
+	}
+}
+
+// transition takes each change of state of each breaker, in order.
+func (p *Plugin) transition(t breaker.Transition) {
+	fields := []any{"dependency", t.Key.Dependency, "region", t.Key.Region, "from", t.From.String(), "to", t.To.String()}
+	switch {
+	case t.To == breaker.Open && t.From != breaker.HalfOpen:
+		p.config.Logger.Warn("Breaker opened.", append(fields, "reason", t.Reason.String())...)
+	default:
+		p.config.Logger.Info("Breaker changed state.", fields...)
+	}
+	switch {
+	case t.Local && t.To == breaker.Open:
+		p.sender.tripped(t)
+	case t.To == breaker.Closed:
+		p.sender.closed(t.Key)
+		p.quarantine.end(t.Key)
+	}
+	if p.config.OnTransition != nil {
+		p.config.OnTransition(t)
+	}
+}
