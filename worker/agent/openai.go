@@ -1,34 +1,41 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
+	"github.com/sashabaranov/go-openai"
 )
 
-// OpenAI is a model behind an endpoint that speaks OpenAI's chat completions,
-// whoever runs it. Make one with NewOpenAI.
+// OpenAI is a model behind an endpoint that serves OpenAI's chat completions API.
+// Make one with NewOpenAI or NewOpenAIWithConfig.
 type OpenAI struct {
 	model  string
-	client openai.Client
+	config openai.ClientConfig
 }
 
-// NewOpenAI gives the model of this name. Endpoint and key are those that the
-// environment configures (OPENAI_BASE_URL, OPENAI_API_KEY), unless options say
-// otherwise: rungs of a ladder may live at several providers.
+// NewOpenAI returns the model of this name at the endpoint that OPENAI_BASE_URL
+// names, with the key in OPENAI_API_KEY.
+func NewOpenAI(model string) OpenAI {
+	config := openai.DefaultConfig(os.Getenv("OPENAI_API_KEY"))
+	config.BaseURL = cmp.Or(os.Getenv("OPENAI_BASE_URL"), config.BaseURL)
+	return NewOpenAIWithConfig(model, config)
+}
+
+// NewOpenAIWithConfig returns the model of this name at the endpoint that config
+// names. Models of one agent may be served by several providers.
 //
-// The SDK retries nothing, Temporal does: each attempt is one that the breaker
-// sees. A call has the time that its activity has.
-func NewOpenAI(model string, options ...option.RequestOption) OpenAI {
-	options = append([]option.RequestOption{option.WithMaxRetries(0), option.WithMiddleware(bounded)}, options...)
-	return OpenAI{model: model, client: openai.NewClient(options...)}
+// The client does not retry. Temporal does, so the breaker sees each attempt. A
+// call is bounded by the deadline of its activity.
+func NewOpenAIWithConfig(model string, config openai.ClientConfig) OpenAI {
+	return OpenAI{model: model, config: config}
 }
 
 const instructions = `You answer support tickets of a web shop about orders and their parcels.
@@ -51,36 +58,37 @@ var finishManual = manual{
 
 // Next asks the model for its next turn.
 func (m OpenAI) Next(ctx context.Context, c Conversation) (Turn, error) {
-	// The SDK's own error has the status only where the body is the API's JSON, and
-	// what stands between here and the API often answers with something else.
-	var response *http.Response
-	completion, err := m.client.Chat.Completions.New(ctx, m.request(c), option.WithResponseInto(&response))
+	config := m.config
+	x := &exchange{client: config.HTTPClient}
+	config.HTTPClient = x
+	completion, err := openai.NewClientWithConfig(config).CreateChatCompletion(ctx, m.request(c))
 	if err != nil {
-		return Turn{}, m.failed(ctx, response, err)
+		return Turn{}, m.failed(ctx, x, err)
 	}
-	if completion == nil || len(completion.Choices) == 0 {
+	if len(completion.Choices) == 0 {
 		return Turn{}, m.unusable("it has no choices")
 	}
 	return m.turn(c, completion.Choices[0].Message)
 }
 
-func (m OpenAI) request(c Conversation) openai.ChatCompletionNewParams {
-	p := openai.ChatCompletionNewParams{
+func (m OpenAI) request(c Conversation) openai.ChatCompletionRequest {
+	r := openai.ChatCompletionRequest{
 		Model: m.model,
-		Messages: []openai.ChatCompletionMessageParamUnion{
-			openai.SystemMessage(instructions),
-			openai.UserMessage(c.Ticket.prompt()),
+		Messages: []openai.ChatCompletionMessage{
+			{Role: openai.ChatMessageRoleSystem, Content: instructions},
+			{Role: openai.ChatMessageRoleUser, Content: c.Ticket.prompt()},
 		},
-		Tools: []openai.ChatCompletionToolUnionParam{finishManual.definition(finish)},
+		Tools: []openai.Tool{finishManual.definition(finish)},
 	}
 	for _, tool := range c.Tools {
-		p.Tools = append(p.Tools, manuals[tool].definition(tool))
+		r.Tools = append(r.Tools, manuals[tool].definition(tool))
 	}
-	for i, said := range c.Transcript {
+	for i, m := range c.Transcript {
 		id := fmt.Sprintf("call_%d", i)
-		p.Messages = append(p.Messages, said.Call.message(id), openai.ToolMessage(said.Text, id))
+		r.Messages = append(r.Messages, m.Call.message(id),
+			openai.ChatCompletionMessage{Role: openai.ChatMessageRoleTool, Content: m.Text, ToolCallID: id})
 	}
-	return p
+	return r
 }
 
 func (t Ticket) prompt() string {
@@ -91,30 +99,29 @@ func (t Ticket) prompt() string {
 	return p
 }
 
-func (m manual) definition(tool string) openai.ChatCompletionToolUnionParam {
-	return openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
-		Name: tool, Description: openai.String(m.description), Parameters: m.parameters,
-	})
+func (m manual) definition(tool string) openai.Tool {
+	return openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
+		Name: tool, Description: m.description, Parameters: m.parameters,
+	}}
 }
 
 // functionName is what the API takes for one, also when it comes back to it.
 var functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// message is a call as the model made it, but for what the API, or the template
-// that the model is prompted with, would choke on.
-func (c Call) message(id string) openai.ChatCompletionMessageParamUnion {
-	f := openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Tool, Arguments: string(c.Args)}
+// message returns the call as the model made it. A name or arguments that the API
+// would refuse are replaced.
+func (c Call) message(id string) openai.ChatCompletionMessage {
+	f := openai.FunctionCall{Name: c.Tool, Arguments: string(c.Args)}
 	if !functionName.MatchString(f.Name) {
 		f.Name = "unknown"
 	}
 	if f.Arguments == "" {
 		f.Arguments = "{}"
 	}
-	return openai.ChatCompletionMessageParamUnion{OfAssistant: &openai.ChatCompletionAssistantMessageParam{
-		ToolCalls: []openai.ChatCompletionMessageToolCallUnionParam{{
-			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{ID: id, Function: f},
-		}},
-	}}
+	return openai.ChatCompletionMessage{
+		Role:      openai.ChatMessageRoleAssistant,
+		ToolCalls: []openai.ToolCall{{ID: id, Type: openai.ToolTypeFunction, Function: f}},
+	}
 }
 
 // turn reads what the model wants. One that calls tools and ends at once has not
@@ -163,18 +170,28 @@ func arguments(tool, written string) json.RawMessage {
 	return nil
 }
 
-// maxAnswer bounds an answer of the API, which the SDK reads as a whole, so that
-// the turn fits into a history however its text is escaped there. What is longer
-// is cut off, and no JSON.
+// maxAnswer bounds the body of a response, so that the turn fits into a workflow's
+// history with its text escaped. A longer body is cut off and fails to parse.
 const maxAnswer = 256 << 10
 
-func bounded(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	response, err := next(r)
-	if err == nil {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, maxAnswer), response.Body}
+// exchange is the HTTP client of one call. It bounds the response's body and keeps
+// the response: the client's own errors hold no Retry-After.
+type exchange struct {
+	client   openai.HTTPDoer
+	sent     bool
+	response *http.Response
+}
+
+func (x *exchange) Do(r *http.Request) (*http.Response, error) {
+	x.sent = true
+	response, err := x.client.Do(r)
+	if err != nil {
+		return nil, err
 	}
-	return response, err
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, maxAnswer), response.Body}
+	x.response = response
+	return response, nil
 }

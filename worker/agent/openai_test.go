@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openai/openai-go/v3/option"
+	"github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -89,7 +89,9 @@ func provide(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, n
 }
 
 func (p *provider) model(name string) agent.OpenAI {
-	return agent.NewOpenAI(name, option.WithBaseURL(p.url), option.WithAPIKey("sk-test"))
+	config := openai.DefaultConfig("sk-test")
+	config.BaseURL = p.url
+	return agent.NewOpenAIWithConfig(name, config)
 }
 
 func (p *provider) asked() []ask {
@@ -371,4 +373,21 @@ func TestOpenAI_GoesWhereTheEnvironmentSays(t *testing.T) {
 	require.Len(t, p.asked(), 1)
 	assert.Equal(t, "Bearer sk-environment", p.asked()[0].authorization)
 	assert.Equal(t, []string{"finish"}, p.asked()[0].toolNames(), "a probe can call no tool")
+}
+
+func TestOpenAI_ARequestThatTheClientRefusesIsNotRetried(t *testing.T) {
+	t.Parallel()
+	p := provide(t, func(w http.ResponseWriter, _ *http.Request, _ int) { says(w, plain("Hello.")) })
+	for name, model := range map[string]agent.OpenAI{
+		"a model without tools":      p.model(openai.GPT6Astra),
+		"a base URL that is not one": agent.NewOpenAIWithConfig("m", openai.ClientConfig{BaseURL: "http://" + secret + " :"}),
+	} {
+		_, err := model.Next(t.Context(), agent.Probe())
+		var app *temporal.ApplicationError
+		require.ErrorAs(t, err, &app, name)
+		assert.Equal(t, "RequestNotSent", app.Type(), name)
+		assert.True(t, app.NonRetryable(), name)
+		assert.NotContains(t, err.Error(), secret, name)
+	}
+	assert.Empty(t, p.asked())
 }
