@@ -106,13 +106,16 @@ func serve(ctx context.Context, o serverOptions, out io.Writer) error {
 		fmt.Fprintf(out, "Temporal UI     %s\n", a.Server.UIURL())
 		fmt.Fprintf(out, "Temporal        %s\n", a.Server.HostPort())
 	}
-	speed := ""
+	command, speed := "go run ./worker", ""
+	if !devserver.Included {
+		command = "go run -tags noserver ./worker"
+	}
 	if o.speed != 1 {
 		speed = fmt.Sprintf(" --speed %g", o.speed)
 	}
 	fmt.Fprintf(out, "Carrier         %s\n\n", a.Carrier.URL())
 	fmt.Fprintln(out, "Ask the agent (another terminal):")
-	fmt.Fprintf(out, "  %sgo run ./worker ticket EU-1001%s\n\n", environment, speed)
+	fmt.Fprintf(out, "  %s%s ticket EU-1001%s\n\n", environment, command, speed)
 	fmt.Fprintln(out, "Break the carrier, and repair it:")
 	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=hang'\n", a.Carrier.URL())
 	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=healthy'\n", a.Carrier.URL())

@@ -15,7 +15,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/worker/agent"
 	"github.com/toolbreaker/toolbreaker/worker/app"
-	"github.com/toolbreaker/toolbreaker/worker/devserver"
+	"github.com/toolbreaker/toolbreaker/worker/connect"
 )
 
 func ticketCommand() *cobra.Command {
@@ -41,9 +41,9 @@ func ask(ctx context.Context, out io.Writer, orders []string, speed float64, lab
 	if err := app.CheckSpeed(speed); err != nil {
 		return err
 	}
-	c, configured, err := devserver.FromEnvironment(client.Options{
+	c, configured, err := connect.FromEnvironment(client.Options{
 		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
+	}, "")
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 	"github.com/toolbreaker/toolbreaker/worker/agent"
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
+	"github.com/toolbreaker/toolbreaker/worker/connect"
 	"github.com/toolbreaker/toolbreaker/worker/devserver"
 )
 
@@ -100,7 +101,11 @@ func Start(ctx context.Context, o Options) (*App, error) {
 func (a *App) connect(ctx context.Context) error {
 	base := client.Options{Logger: log.NewStructuredLogger(a.Options.Logger)}
 	if !a.Options.Embedded {
-		c, configured, err := devserver.FromEnvironment(base)
+		fallback := "the embedded server"
+		if !devserver.Included || a.Options.CarrierURL != "" {
+			fallback = ""
+		}
+		c, configured, err := connect.FromEnvironment(base, fallback)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package devserver
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -54,32 +53,4 @@ type Options struct {
 	// warnings and errors go to slog.Default(). To silence it, give a logger
 	// with slog.DiscardHandler.
 	Logger *slog.Logger
-}
-
-func (o Options) withDefaults() Options {
-	if o.Namespace == "" {
-		o.Namespace = DefaultNamespace
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(warningsOnly{slog.Default().Handler()})
-	}
-	return o
-}
-
-func (o Options) validate() error {
-	for _, p := range []struct {
-		name string
-		port int
-	}{{"Port", o.Port}, {"UIPort", o.UIPort}} {
-		if p.port < 0 || p.port > 65535 {
-			return fmt.Errorf("%s is %d: give a port from 1 to 65535, or 0 to have one chosen", p.name, p.port)
-		}
-	}
-	if o.Port != 0 && o.Port == o.UIPort && !o.NoUI {
-		return fmt.Errorf("the ports for clients and for browsers are both %d: give two different ports", o.Port)
-	}
-	if o.TimerResolution < 0 || o.TimerResolution > 0 && o.TimerResolution < time.Millisecond {
-		return fmt.Errorf("TimerResolution is %v: give a millisecond or more, or 0 for the server's default", o.TimerResolution)
-	}
-	return nil
 }

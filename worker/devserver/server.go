@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -8,6 +10,9 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 )
+
+// Included tells that this build contains the embedded server.
+const Included = true
 
 // Server is a running Temporal server with, unless left out, its web UI. Its
 // methods may be called concurrently.
