@@ -11,54 +11,55 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// AskModel is the activity type in which the first rung of the ladder thinks.
+// AskModel is the activity type of the first model.
 const AskModel = "ask_model"
 
-// Rung is the activity type in which the model at a place of the ladder thinks:
-// ask_model, ask_model_2, … Each is a tool of its own dependency, so that each
-// model has its own breaker.
-func Rung(place int) string {
-	if place == 0 {
+// ModelActivity is the activity type of the model at index i: ask_model,
+// ask_model_2, and so on. Each type is a tool of its own dependency, so each model
+// has its own breaker.
+func ModelActivity(i int) string {
+	if i == 0 {
 		return AskModel
 	}
-	return fmt.Sprintf("%s_%d", AskModel, place+1)
+	return fmt.Sprintf("%s_%d", AskModel, i+1)
 }
 
-// Probe is a conversation that harms nobody and costs next to nothing: what a
-// rung is probed with.
+// Probe is the conversation that a model is probed with. It offers no tools.
 func Probe() Conversation {
-	return Conversation{Ticket: Ticket{ID: "PROBE", OrderID: "PROBE-0001", Question: "Say that you are there."}}
+	return Conversation{Ticket: Ticket{ID: "PROBE", OrderID: "PROBE-0001", Question: "Reply with OK."}}
 }
 
-// ladder is the rungs that a run can still ask, best first.
-type ladder struct{ rungs []string }
+// modelChain holds the activity types of the models that a run can still ask, best
+// first.
+type modelChain struct{ activities []string }
 
-// next asks one rung after another what to do. A rung whose breaker is open costs
-// an activity once: then the run's memory answers, until it is worth trying again.
-// With nobody left to ask, the turn ends the run with what it has.
-func (l *ladder) next(ctx workflow.Context, c Conversation) (Turn, error) {
-	var why []string
-	for i, rung := range slices.Clone(l.rungs) {
+// next asks the models in order until one answers. A model whose breaker is open
+// costs one activity; then the run remembers it until the retry time. If no model
+// answers, the turn ends the run with a partial answer.
+func (m *modelChain) next(ctx workflow.Context, c Conversation) (Turn, error) {
+	var reasons []string
+	for i, activity := range slices.Clone(m.activities) {
 		options := workflow.GetActivityOptions(ctx)
-		if i < len(l.rungs)-1 {
-			options.RetryPolicy = impatient(options.RetryPolicy)
+		if i < len(m.activities)-1 {
+			options.RetryPolicy = withoutRateLimitRetries(options.RetryPolicy)
 		}
-		r, err := toolcall.Call[Turn]{Tool: rung, Args: []any{c}, Options: &options}.Execute(ctx)
+		r, err := toolcall.Call[Turn]{Tool: activity, Args: []any{c}, Options: &options}.Execute(ctx)
 		if err != nil || r.Answered() {
 			return r.Value, err
 		}
-		why = append(why, r.ForModel())
+		reasons = append(reasons, r.ForModel())
 		if r.Outcome() == toolcall.Failed {
-			// Its retries are spent; each further turn would spend them again.
-			l.rungs = slices.DeleteFunc(l.rungs, func(failed string) bool { return failed == rung })
+			// Its retries are used up. Each further turn would use them again.
+			m.activities = slices.DeleteFunc(m.activities, func(a string) bool { return a == activity })
 		}
 	}
-	return Turn{Answer: unfinished(c, "No model could be asked. "+strings.Join(why, " "))}, nil
+	return Turn{Answer: partialAnswer(c, "No model was available. "+strings.Join(reasons, " "))}, nil
 }
 
-// impatient waits for no rate limit: the next rung has none, or its own.
-func impatient(p *temporal.RetryPolicy) *temporal.RetryPolicy {
-	own := *p
-	own.NonRetryableErrorTypes = []string{toolcall.DependencyRateLimited, typeTooManyRequests}
-	return &own
+// withoutRateLimitRetries returns a policy that does not retry a rate-limited call,
+// because the next model may answer at once.
+func withoutRateLimitRetries(p *temporal.RetryPolicy) *temporal.RetryPolicy {
+	policy := *p
+	policy.NonRetryableErrorTypes = []string{toolcall.DependencyRateLimited, typeTooManyRequests}
+	return &policy
 }

@@ -40,19 +40,19 @@ func NewOpenAIWithConfig(model string, config openai.ClientConfig) OpenAI {
 
 const instructions = `You answer support tickets of a web shop about orders and their parcels.
 Use the tools to find out what the customer wants to know; call several at once where none needs another's answer.
-A tool may answer that it is unavailable, and what to do: heed it, and do not call that tool again.
+A tool may answer that it is unavailable, and what to do: do that, and do not call that tool again.
 End with the tool ` + finish + `. When something could not be found out, answer with what you have, set partial, and say in escalation what a colleague has to do.`
 
-// finish is the tool by which a model ends the run; its arguments are an Answer.
-// Nobody executes it.
+// finish is the tool with which a model ends the run. Its arguments are an Answer.
+// It is never executed.
 const finish = "finish"
 
-var finishManual = manual{
+var finishSpec = toolSpec{
 	description: "End the ticket with an answer to the customer.",
 	parameters: object(map[string]any{
 		"text":       text("The answer to the customer."),
-		"partial":    map[string]any{"type": "boolean", "description": "Some of what was asked could not be found out."},
-		"escalation": text("What a colleague has to do, empty when nothing."),
+		"partial":    map[string]any{"type": "boolean", "description": "Part of the question could not be answered."},
+		"escalation": text("What a colleague has to do. Empty if nothing."),
 	}, "text", "partial"),
 }
 
@@ -63,10 +63,10 @@ func (m OpenAI) Next(ctx context.Context, c Conversation) (Turn, error) {
 	config.HTTPClient = x
 	completion, err := openai.NewClientWithConfig(config).CreateChatCompletion(ctx, m.request(c))
 	if err != nil {
-		return Turn{}, m.failed(ctx, x, err)
+		return Turn{}, m.callError(ctx, x, err)
 	}
 	if len(completion.Choices) == 0 {
-		return Turn{}, m.unusable("it has no choices")
+		return Turn{}, m.badAnswer("it has no choices")
 	}
 	return m.turn(c, completion.Choices[0].Message)
 }
@@ -78,15 +78,15 @@ func (m OpenAI) request(c Conversation) openai.ChatCompletionRequest {
 			{Role: openai.ChatMessageRoleSystem, Content: instructions},
 			{Role: openai.ChatMessageRoleUser, Content: c.Ticket.prompt()},
 		},
-		Tools: []openai.Tool{finishManual.definition(finish)},
+		Tools: []openai.Tool{finishSpec.definition(finish)},
 	}
 	for _, tool := range c.Tools {
-		r.Tools = append(r.Tools, manuals[tool].definition(tool))
+		r.Tools = append(r.Tools, toolSpecs[tool].definition(tool))
 	}
-	for i, m := range c.Transcript {
+	for i, past := range c.Transcript {
 		id := fmt.Sprintf("call_%d", i)
-		r.Messages = append(r.Messages, m.Call.message(id),
-			openai.ChatCompletionMessage{Role: openai.ChatMessageRoleTool, Content: m.Text, ToolCallID: id})
+		r.Messages = append(r.Messages, past.Call.message(id),
+			openai.ChatCompletionMessage{Role: openai.ChatMessageRoleTool, Content: past.Text, ToolCallID: id})
 	}
 	return r
 }
@@ -99,13 +99,13 @@ func (t Ticket) prompt() string {
 	return p
 }
 
-func (m manual) definition(tool string) openai.Tool {
+func (s toolSpec) definition(tool string) openai.Tool {
 	return openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
-		Name: tool, Description: m.description, Parameters: m.parameters,
+		Name: tool, Description: s.description, Parameters: s.parameters,
 	}}
 }
 
-// functionName is what the API takes for one, also when it comes back to it.
+// functionName matches the names that the API accepts for a function.
 var functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // message returns the call as the model made it. A name or arguments that the API
@@ -124,47 +124,46 @@ func (c Call) message(id string) openai.ChatCompletionMessage {
 	}
 }
 
-// turn reads what the model wants. One that calls tools and ends at once has not
-// read what it called for, so the calls go first.
-func (m OpenAI) turn(c Conversation, said openai.ChatCompletionMessage) (Turn, error) {
+// turn decodes the model's message. If it both calls tools and finishes, the calls
+// count: the model has not read their results yet.
+func (m OpenAI) turn(c Conversation, message openai.ChatCompletionMessage) (Turn, error) {
 	var t Turn
-	end := ""
-	for _, call := range said.ToolCalls {
+	finishArgs := ""
+	for _, call := range message.ToolCalls {
 		if name := call.Function.Name; name != finish {
 			t.Calls = append(t.Calls, Call{Tool: name, Args: arguments(name, call.Function.Arguments)})
 			continue
 		}
-		end = call.Function.Arguments
+		finishArgs = call.Function.Arguments
 	}
 	switch {
 	case len(t.Calls) > 0:
-	case end != "":
-		if json.Unmarshal([]byte(end), &t.Answer) != nil || t.Answer == nil || t.Answer.Text == "" {
-			return Turn{}, m.unusable("the arguments of " + finish + " are none")
+	case finishArgs != "":
+		if json.Unmarshal([]byte(finishArgs), &t.Answer) != nil || t.Answer == nil || t.Answer.Text == "" {
+			return Turn{}, m.badAnswer("the arguments of " + finish + " are not an answer")
 		}
 		if t.Answer.Partial && t.Answer.Escalation == "" {
-			t.Answer.Escalation = strings.TrimSpace("The model calls its answer partial. " + gaps(c))
+			t.Answer.Escalation = strings.TrimSpace("The model marked its answer as partial. " + failedTools(c))
 		}
-	case strings.TrimSpace(said.Content) != "":
-		// Plain text does not say what is missing; the transcript does.
-		missing := gaps(c)
-		t.Answer = &Answer{Text: said.Content, Partial: missing != "", Escalation: missing}
-	case said.Refusal != "":
-		t.Answer = unfinished(c, "The model declined to answer.")
+	case strings.TrimSpace(message.Content) != "":
+		// Plain text does not say what is missing. The transcript does.
+		missing := failedTools(c)
+		t.Answer = &Answer{Text: message.Content, Partial: missing != "", Escalation: missing}
+	case message.Refusal != "":
+		t.Answer = partialAnswer(c, "The model declined to answer.")
 	default:
-		return Turn{}, m.unusable("it is empty")
+		return Turn{}, m.badAnswer("it is empty")
 	}
 	return t, nil
 }
 
-// arguments are what the model wrote, or nothing where the tool could not read
-// it.
+// arguments returns what the model wrote, or nil if the tool could not decode it.
 func arguments(tool, written string) json.RawMessage {
-	takes := decodesInto[map[string]any]
-	if m, known := manuals[tool]; known {
-		takes = m.takes
+	accepts := decodesInto[map[string]any]
+	if s, known := toolSpecs[tool]; known {
+		accepts = s.accepts
 	}
-	if args := json.RawMessage(written); takes(args) {
+	if args := json.RawMessage(written); accepts(args) {
 		return args
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
-// The types of a model's errors. An answer other than 2xx has its status's name
-// for a type, such as Unauthorized or TooManyRequests.
+// The types of a model's errors. The type of an HTTP error is its status text, such
+// as Unauthorized or TooManyRequests.
 const (
 	typeTooManyRequests = "TooManyRequests"
 	typeTimeout         = "Timeout"
@@ -21,10 +21,10 @@ const (
 	typeNotSent         = "RequestNotSent"
 )
 
-// failed returns the error of a call that gave no completion. It leaves out the
+// callError returns the error of a call that gave no completion. It leaves out the
 // client's own error: that may hold the address and parts of the prompt, and errors
 // are stored in the workflow's history.
-func (m OpenAI) failed(ctx context.Context, x *exchange, err error) error {
+func (m OpenAI) callError(ctx context.Context, x *exchange, err error) error {
 	var net interface{ Timeout() bool }
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -39,11 +39,11 @@ func (m OpenAI) failed(ctx context.Context, x *exchange, err error) error {
 	case x.response.StatusCode >= http.StatusMultipleChoices:
 		return toolerror.Of(x.response).Application(m.model + " did not answer")
 	}
-	return m.unusable("it cannot be read")
+	return m.badAnswer("it is not valid JSON")
 }
 
-// unusable is the error of an answer that is no turn. It can be retried: a model
-// seldom says the same twice.
-func (m OpenAI) unusable(why string) error {
-	return temporal.NewApplicationError(fmt.Sprintf("the answer of %s is unusable: %s", m.model, why), typeBadAnswer)
+// badAnswer returns the error of an answer that cannot be decoded. It is retryable:
+// a model may answer differently next time.
+func (m OpenAI) badAnswer(why string) error {
+	return temporal.NewApplicationError(fmt.Sprintf("the answer of %s cannot be used: %s", m.model, why), typeBadAnswer)
 }

@@ -9,73 +9,71 @@ import (
 )
 
 const (
-	// maxCalls bounds the calls of one turn; what a model wants beyond is dropped.
+	// maxCalls bounds the calls of one turn. Further calls are dropped.
 	maxCalls = 8
-	// maxText bounds what the transcript holds of one call's arguments, and of its
-	// answer: every turn sends all of it to the model again, and Temporal refuses an
-	// activity's input of 2 MiB.
+	// maxText bounds one call's arguments and its result in the transcript. Every
+	// turn sends the whole transcript, and Temporal refuses inputs of 2 MiB.
 	maxText = 4 << 10
-	// maxToolName is the longest name that the API of a model knows.
+	// maxToolName is the longest function name that the API accepts.
 	maxToolName = 64
 )
 
-// toolbox calls tools. It holds what they answered in this run, to stand in for
-// one that cannot be had when the model asks the same again.
-type toolbox map[string]toolcall.Fallback[json.RawMessage]
+// resultCache holds the tools' results of this run by call. A cached result is used
+// if the same call is refused later.
+type resultCache map[string]toolcall.Fallback[json.RawMessage]
 
-// call makes the calls of one turn side by side, and gives what the model reads
-// of each. Only a call that is the same as one before it waits for that one: is
-// it refused, the run knows the answer to both.
-func (known toolbox) call(ctx workflow.Context, wanted []Call) ([]Message, error) {
-	wanted = fitting(wanted)
-	messages := make([]Message, len(wanted))
-	first, again := distinct(wanted)
-	for _, wave := range [][]int{first, again} {
+// execute makes the calls of one turn in parallel and returns their results. A
+// duplicate waits for the first call, so a refused call is scheduled once.
+func (cache resultCache) execute(ctx workflow.Context, requested []Call) ([]Message, error) {
+	requested = limited(requested)
+	messages := make([]Message, len(requested))
+	first, duplicates := splitDuplicates(requested)
+	for _, round := range [][]int{first, duplicates} {
 		var calls []toolcall.Call[json.RawMessage]
-		for _, i := range wave {
-			w := wanted[i]
-			calls = append(calls, toolcall.Call[json.RawMessage]{Tool: w.Tool, Args: []any{w.Args}, Fallback: known[w.key()]})
+		for _, i := range round {
+			c := requested[i]
+			calls = append(calls, toolcall.Call[json.RawMessage]{Tool: c.Tool, Args: []any{c.Args}, Fallback: cache[c.key()]})
 		}
 		results, err := toolcall.ExecuteAll(ctx, calls...)
 		if err != nil {
 			return nil, err
 		}
 		for j, r := range results {
-			w := wanted[wave[j]]
+			c := requested[round[j]]
 			if r.Outcome() == toolcall.OK {
-				known[w.key()] = toolcall.Cached(r.Value, workflow.Now(ctx))
+				cache[c.key()] = toolcall.Cached(r.Value, workflow.Now(ctx))
 			}
-			messages[wave[j]] = Message{Call: w, Text: shortened(r.ForModel(), maxText), Outcome: string(r.Outcome())}
+			messages[round[j]] = Message{Call: c, Text: truncate(r.ForModel(), maxText), Outcome: string(r.Outcome())}
 		}
 	}
 	return messages, nil
 }
 
-// fitting is what a model wants as far as a transcript can hold it. Arguments
-// that it cannot hold are dropped, and the call answered as one without any.
-func fitting(wanted []Call) []Call {
-	wanted = wanted[:min(len(wanted), maxCalls)]
-	for i, w := range wanted {
-		if wanted[i].Tool = shortened(w.Tool, maxToolName); len(w.Args) > maxText {
-			wanted[i].Args = nil
+// limited bounds the calls to the transcript's limits. Arguments that are too long
+// are dropped, and the call then ends in an error.
+func limited(calls []Call) []Call {
+	calls = calls[:min(len(calls), maxCalls)]
+	for i, c := range calls {
+		if calls[i].Tool = truncate(c.Tool, maxToolName); len(c.Args) > maxText {
+			calls[i].Args = nil
 		}
 	}
-	return wanted
+	return calls
 }
 
-// distinct gives the places of calls that are like none before them, and of the
-// others.
-func distinct(calls []Call) (first, again []int) {
+// splitDuplicates returns the indexes of the calls that differ from all calls before
+// them, and the indexes of the others.
+func splitDuplicates(calls []Call) (first, duplicates []int) {
 	seen := map[string]bool{}
 	for i, c := range calls {
 		if seen[c.key()] {
-			again = append(again, i)
+			duplicates = append(duplicates, i)
 		} else {
 			first = append(first, i)
 		}
 		seen[c.key()] = true
 	}
-	return first, again
+	return first, duplicates
 }
 
 func (c Call) key() string { return c.Tool + " " + string(c.Args) }

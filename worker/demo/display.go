@@ -14,117 +14,119 @@ import (
 )
 
 const (
-	// refresh is how often live state is drawn on a terminal.
-	refresh = 200 * time.Millisecond
-	// lineEvery is how often a plain line tells it elsewhere.
-	lineEvery = 5 * time.Second
+	// terminalInterval is the time between two updates on a terminal.
+	terminalInterval = 200 * time.Millisecond
+	// lineInterval is the time between two status lines on other outputs.
+	lineInterval = 5 * time.Second
 )
 
-// teller tells the story: live state on a terminal, plain lines elsewhere.
-type teller struct {
+// display prints the progress of a scenario: live status on a terminal, plain lines
+// on other outputs.
+type display struct {
 	out      io.Writer
 	terminal bool
-	story    *story
+	scenario *scenario
 	area     *pterm.AreaPrinter
 
 	mu     sync.Mutex
 	plugin *interceptor.Plugin
-	told   int
+	// printed counts the transitions that have been printed.
+	printed int
 
 	quit, done chan struct{}
 	once       sync.Once
 }
 
-func newTeller(out io.Writer, terminal bool, s *story) *teller {
-	t := &teller{out: out, terminal: terminal, story: s, quit: make(chan struct{}), done: make(chan struct{})}
-	every := lineEvery
+func newDisplay(out io.Writer, terminal bool, s *scenario) *display {
+	d := &display{out: out, terminal: terminal, scenario: s, quit: make(chan struct{}), done: make(chan struct{})}
+	interval := lineInterval
 	if !terminal {
 		pterm.DisableStyling()
 	} else {
-		every = refresh
-		// The only error is a second area at a time.
-		t.area, _ = pterm.DefaultArea.Start()
+		interval = terminalInterval
+		// The only error is that another area is active.
+		d.area, _ = pterm.DefaultArea.Start()
 	}
-	go t.run(every)
-	return t
+	go d.run(interval)
+	return d
 }
 
-func (t *teller) run(every time.Duration) {
-	defer close(t.done)
-	ticker := time.NewTicker(every)
+func (d *display) run(interval time.Duration) {
+	defer close(d.done)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-t.quit:
+		case <-d.quit:
 			return
 		case <-ticker.C:
 		}
-		t.mu.Lock()
-		line := t.state()
-		if t.terminal {
-			t.area.Update(line)
+		d.mu.Lock()
+		line := d.status()
+		if d.terminal {
+			d.area.Update(line)
 		} else {
-			fmt.Fprintln(t.out, line)
+			fmt.Fprintln(d.out, line)
 		}
-		t.mu.Unlock()
+		d.mu.Unlock()
 	}
 }
 
-// close ends live state; what is told after it stays.
-func (t *teller) close() {
-	t.once.Do(func() {
-		close(t.quit)
-		<-t.done
-		if t.area != nil {
-			_ = t.area.Stop()
+// close ends the live status. Later lines are printed as they are.
+func (d *display) close() {
+	d.once.Do(func() {
+		close(d.quit)
+		<-d.done
+		if d.area != nil {
+			_ = d.area.Stop()
 		}
 	})
 }
 
-// watch sets whose breakers the live state shows; nil: none.
-func (t *teller) watch(p *interceptor.Plugin) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.plugin = p
+// watch sets the plugin whose breakers the status shows. Nil: none.
+func (d *display) watch(p *interceptor.Plugin) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.plugin = p
 }
 
-// act begins an act.
-func (t *teller) act(name, text string) {
-	t.line(fmt.Sprintf("== %s: %s", name, text))
+// phase prints the start of a phase.
+func (d *display) phase(name, text string) {
+	d.line(fmt.Sprintf("== %s: %s", name, text))
 }
 
-// line tells something that stays.
-func (t *teller) line(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.terminal {
-		t.area.Clear()
+// line prints a permanent line.
+func (d *display) line(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.terminal {
+		d.area.Clear()
 	}
-	fmt.Fprintln(t.out, text)
+	fmt.Fprintln(d.out, text)
 }
 
-// state is where everything stands, with the breaker's edges since last time.
-func (t *teller) state() string {
-	s := t.story
+// status describes the runs and the breaker, and the transitions since the last call.
+func (d *display) status() string {
+	s := d.scenario
 	s.mu.Lock()
-	running, done, edges := s.running, s.done, s.edges
+	running, done, transitions := s.running, s.done, s.transitions
 	s.mu.Unlock()
 	var b strings.Builder
-	for _, e := range edges[t.told:] {
-		fmt.Fprintf(&b, "   %6.1f s  breaker %s: %s → %s", s.at(e.At), e.Key, e.From, e.To)
-		if e.To == breaker.Open {
-			fmt.Fprintf(&b, " (%s)", e.Reason)
+	for _, transition := range transitions[d.printed:] {
+		fmt.Fprintf(&b, "   %6.1f s  breaker %s: %s → %s", s.at(transition.At), transition.Key, transition.From, transition.To)
+		if transition.To == breaker.Open {
+			fmt.Fprintf(&b, " (%s)", transition.Reason)
 		}
 		b.WriteString("\n")
 	}
-	if !t.terminal {
-		t.told = len(edges)
+	if !d.terminal {
+		d.printed = len(transitions)
 	}
-	fmt.Fprintf(&b, "   %6.1f s  runs: %d under way, %d done", s.at(time.Now()), running, done)
-	if t.plugin != nil {
-		for _, snapshot := range t.plugin.Breakers() {
+	fmt.Fprintf(&b, "   %6.1f s  runs: %d running, %d done", s.at(time.Now()), running, done)
+	if d.plugin != nil {
+		for _, snapshot := range d.plugin.Breakers() {
 			if snapshot.Key == carrierKey {
-				fmt.Fprintf(&b, "; breaker %s%s", snapshot.State, t.next(snapshot))
+				fmt.Fprintf(&b, "; breaker %s%s", snapshot.State, d.nextStep(snapshot))
 			}
 		}
 	} else {
@@ -133,8 +135,9 @@ func (t *teller) state() string {
 	return b.String()
 }
 
-func (t *teller) next(s breaker.Snapshot) string {
-	left := max(0, t.story.seconds(time.Until(s.Next)))
+// nextStep says what the breaker does next, and when.
+func (d *display) nextStep(s breaker.Snapshot) string {
+	left := max(0, d.scenario.seconds(time.Until(s.Next)))
 	switch s.State {
 	case breaker.Open:
 		return fmt.Sprintf(", next probe in %.0f s", left)
@@ -146,40 +149,40 @@ func (t *teller) next(s breaker.Snapshot) string {
 	return ""
 }
 
-// table tells the end.
-func (t *teller) table(r Report) {
-	row := func(name string, value func(Act) string) []string {
+// table prints the report as a table.
+func (d *display) table(r Report) {
+	row := func(name string, value func(Phase) string) []string {
 		return []string{name, value(r.Healthy), value(r.Unprotected), value(r.Protected), value(r.Recovery)}
 	}
-	count := func(get func(Act) int) func(Act) string {
-		return func(a Act) string { return fmt.Sprint(get(a)) }
+	count := func(get func(Phase) int) func(Phase) string {
+		return func(p Phase) string { return fmt.Sprint(get(p)) }
 	}
 	data := pterm.TableData{
-		{"seconds of the story", "healthy", "outage, no breaker", "outage, breaker", "recovery"},
-		row("runs", count(func(a Act) int { return a.Runs })),
-		row("run, median", func(a Act) string { return fmt.Sprintf("%.1f s", a.RunSecondsMedian) }),
-		row("run, longest", func(a Act) string { return fmt.Sprintf("%.1f s", a.RunSecondsMax) }),
-		row("run, median to healthy", func(a Act) string { return fmt.Sprintf("%.2f ×", a.RunRatioMedian) }),
-		row("longest begun once open, to healthy", func(a Act) string {
-			if a.RunRatioMaxOnceOpen == 0 {
+		{"simulated seconds", "healthy", "outage, no breaker", "outage, breaker", "recovery"},
+		row("runs", count(func(p Phase) int { return p.Runs })),
+		row("run, median", func(p Phase) string { return fmt.Sprintf("%.1f s", p.RunSecondsMedian) }),
+		row("run, longest", func(p Phase) string { return fmt.Sprintf("%.1f s", p.RunSecondsMax) }),
+		row("run, median / healthy median", func(p Phase) string { return fmt.Sprintf("%.2f ×", p.RunRatioMedian) }),
+		row("run started while open, longest / healthy median", func(p Phase) string {
+			if p.RunRatioMaxOnceOpen == 0 {
 				return "-"
 			}
-			return fmt.Sprintf("%.2f ×", a.RunRatioMaxOnceOpen)
+			return fmt.Sprintf("%.2f ×", p.RunRatioMaxOnceOpen)
 		}),
-		row("tool calls by models", count(func(a Act) int { return a.ToolCalls })),
-		row("customers' calls that reached the carrier", count(func(a Act) int { return a.CustomerCallsReached })),
-		row("… of them while open or half-open", count(func(a Act) int { return a.CustomerCallsWhileOpen })),
-		row("probes that reached the carrier", count(func(a Act) int { return a.ProbeCalls })),
-		row("slot seconds held for nothing", func(a Act) string { return fmt.Sprintf("%.0f s", a.SlotSecondsWaiting) }),
-		row("partial answers", count(func(a Act) int { return a.PartialAnswers })),
-		row("escalations", count(func(a Act) int { return a.Escalations })),
-		row("empty answers", count(func(a Act) int { return a.EmptyAnswers })),
+		row("tool calls by models", count(func(p Phase) int { return p.ToolCalls })),
+		row("customer calls that reached the carrier", count(func(p Phase) int { return p.CustomerCallsReached })),
+		row("customer calls while open or half-open", count(func(p Phase) int { return p.CustomerCallsWhileOpen })),
+		row("probes that reached the carrier", count(func(p Phase) int { return p.ProbeCalls })),
+		row("slot seconds used by failed calls", func(p Phase) string { return fmt.Sprintf("%.0f s", p.SlotSecondsWaiting) }),
+		row("partial answers", count(func(p Phase) int { return p.PartialAnswers })),
+		row("escalations", count(func(p Phase) int { return p.Escalations })),
+		row("empty answers", count(func(p Phase) int { return p.EmptyAnswers })),
 	}
 	text, err := pterm.DefaultTable.WithHasHeader().WithData(data).Srender()
 	if err != nil {
 		text = err.Error()
 	}
-	fmt.Fprintf(t.out, "\n%s\n", strings.TrimRight(text, "\n"))
-	fmt.Fprintf(t.out, "\nfault to open: %.1f s (latency threshold %.0f s); repair to closed: %.1f s, by itself\n",
+	fmt.Fprintf(d.out, "\n%s\n", strings.TrimRight(text, "\n"))
+	fmt.Fprintf(d.out, "\nfault to open: %.1f s (latency threshold %.0f s); repair to closed: %.1f s\n",
 		r.Breaker.FaultToOpenSeconds, r.Breaker.LatencyThresholdSeconds, r.Breaker.RepairToClosedSeconds)
 }

@@ -11,50 +11,50 @@ import (
 	carriertools "github.com/toolbreaker/toolbreaker/activities/carrier"
 )
 
-// meter measures how long the carrier's tools hold worker slots for calls that
-// fail in the end.
-type meter struct {
+// failedCallTimer is a worker interceptor that measures how long failed calls of the
+// carrier's tools hold worker slots.
+type failedCallTimer struct {
 	interceptor.WorkerInterceptorBase
 	mu    sync.Mutex
-	waits []wait
+	calls []failedCall
 }
 
-type wait struct {
-	began time.Time
-	took  time.Duration
+type failedCall struct {
+	started  time.Time
+	duration time.Duration
 }
 
-func (m *meter) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &meteredActivity{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, meter: m}
+func (f *failedCallTimer) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &timedActivity{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, timer: f}
 }
 
-type meteredActivity struct {
+type timedActivity struct {
 	interceptor.ActivityInboundInterceptorBase
-	meter *meter
+	timer *failedCallTimer
 }
 
-func (a *meteredActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
-	began := time.Now()
+func (a *timedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	started := time.Now()
 	result, err := a.Next.ExecuteActivity(ctx, in)
 	switch activity.GetInfo(ctx).ActivityType.Name {
 	case carriertools.GetDeliveryStatus, carriertools.GetTrackingEvents, carriertools.CreateReturnLabel:
 		if err != nil {
-			a.meter.mu.Lock()
-			a.meter.waits = append(a.meter.waits, wait{began: began, took: time.Since(began)})
-			a.meter.mu.Unlock()
+			a.timer.mu.Lock()
+			a.timer.calls = append(a.timer.calls, failedCall{started: started, duration: time.Since(started)})
+			a.timer.mu.Unlock()
 		}
 	}
 	return result, err
 }
 
-// wasted sums the failed calls begun from begin to end.
-func (m *meter) wasted(begin, end time.Time) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// total sums the durations of the failed calls that started from begin to end.
+func (f *failedCallTimer) total(begin, end time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var sum time.Duration
-	for _, w := range m.waits {
-		if !w.began.Before(begin) && w.began.Before(end) {
-			sum += w.took
+	for _, c := range f.calls {
+		if !c.started.Before(begin) && c.started.Before(end) {
+			sum += c.duration
 		}
 	}
 	return sum

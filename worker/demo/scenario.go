@@ -12,55 +12,56 @@ import (
 )
 
 const (
-	// region is the one that fails.
+	// region is the region that fails.
 	region = "eu-west"
-	// ticketEvery is how often a customer writes, in the story's time.
-	ticketEvery = 1500 * time.Millisecond
+	// ticketInterval is the time between two tickets, in simulated time.
+	ticketInterval = 1500 * time.Millisecond
 )
 
-// story is a demo under way. Its fields are safe to use as they say.
-type story struct {
-	app   *app.App
-	meter *meter
-	begun time.Time
+// scenario is a running demo: its traffic, and what it records. Simulated time is
+// real time multiplied by the app's speed.
+type scenario struct {
+	app         *app.App
+	failedCalls *failedCallTimer
+	started     time.Time
 
 	mu sync.Mutex
-	// runs are those that have ended, in no order.
+	// runs are the runs that have ended, in no order.
 	runs []run
-	// running, done and tickets count for the display.
+	// running, done and tickets are counts for the display.
 	running, done, tickets int
-	// edges are the carrier's breaker's in the failing region, in order.
-	edges []breaker.Transition
-	// edge is closed and replaced at each edge.
-	edge chan struct{}
-	err  error
+	// transitions are those of the carrier's breaker in the failing region, in order.
+	transitions []breaker.Transition
+	// changed is closed and replaced at each transition.
+	changed chan struct{}
+	err     error
 }
 
 type run struct {
-	began   time.Time
+	started time.Time
 	seconds float64
 	outcome agent.Outcome
 }
 
-func newStory(a *app.App) *story {
-	return &story{app: a, meter: &meter{}, begun: time.Now(), edge: make(chan struct{})}
+func newScenario(a *app.App) *scenario {
+	return &scenario{app: a, failedCalls: &failedCallTimer{}, started: time.Now(), changed: make(chan struct{})}
 }
 
-// seconds is a span of the clock in the story's seconds.
-func (s *story) seconds(d time.Duration) float64 { return d.Seconds() * s.app.Options.Speed }
+// seconds converts a duration of real time to simulated seconds.
+func (s *scenario) seconds(d time.Duration) float64 { return d.Seconds() * s.app.Options.Speed }
 
-// at is a moment in the story's seconds since it began.
-func (s *story) at(t time.Time) float64 { return s.seconds(t.Sub(s.begun)) }
+// at converts a time to simulated seconds since the start.
+func (s *scenario) at(t time.Time) float64 { return s.seconds(t.Sub(s.started)) }
 
-// traffic starts a run at every tick until stop is called, which waits for all
-// of them to end.
-func (s *story) traffic(ctx context.Context) (stop func()) {
+// traffic starts a run per interval until stop is called. stop waits for all runs
+// to end.
+func (s *scenario) traffic(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stopped := make(chan struct{})
 	var runs sync.WaitGroup
 	go func() {
 		defer close(stopped)
-		ticker := time.NewTicker(s.app.Scaled(ticketEvery))
+		ticker := time.NewTicker(s.app.Scaled(ticketInterval))
 		defer ticker.Stop()
 		for {
 			runs.Go(func() { s.run(context.WithoutCancel(ctx)) })
@@ -78,20 +79,20 @@ func (s *story) traffic(ctx context.Context) (stop func()) {
 	}
 }
 
-// run takes one ticket from question to answer.
-func (s *story) run(ctx context.Context) {
+// run executes the run of one ticket.
+func (s *scenario) run(ctx context.Context) {
 	s.mu.Lock()
 	s.tickets++
 	n := s.tickets
 	s.running++
 	s.mu.Unlock()
 
-	r := run{began: time.Now()}
-	// A run that has not ended after an hour of the story never will.
+	r := run{started: time.Now()}
+	// The limit is far above the duration of any run.
 	ctx, cancel := context.WithTimeout(ctx, s.app.Scaled(time.Hour))
 	defer cancel()
 	outcome, err := app.Ask(ctx, s.app.Client, agent.Ticket{
-		ID: fmt.Sprintf("%d-%04d", s.begun.Unix(), n), OrderID: fmt.Sprintf("EU-%04d", n),
+		ID: fmt.Sprintf("%d-%04d", s.started.Unix(), n), OrderID: fmt.Sprintf("EU-%04d", n),
 		Question: "Where is my parcel?", Return: true, Speed: s.app.Options.Speed,
 	})
 	r.outcome = outcome
@@ -107,27 +108,27 @@ func (s *story) run(ctx context.Context) {
 	s.runs = append(s.runs, r)
 }
 
-// transition takes the edges of the failing region's carrier breaker.
-func (s *story) transition(t breaker.Transition) {
+// onTransition records the transitions of the carrier's breaker in the failing region.
+func (s *scenario) onTransition(t breaker.Transition) {
 	if t.Key != carrierKey {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.edges = append(s.edges, t)
-	close(s.edge)
-	s.edge = make(chan struct{})
+	s.transitions = append(s.transitions, t)
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// await gives the first edge to a state at or after a moment, or an error when
-// the limit, in the story's time, has passed.
-func (s *story) await(ctx context.Context, to breaker.State, after time.Time, limit time.Duration) (breaker.Transition, error) {
+// await returns the first transition to a state at or after a time. It fails when
+// the limit, in simulated time, has passed.
+func (s *scenario) await(ctx context.Context, to breaker.State, after time.Time, limit time.Duration) (breaker.Transition, error) {
 	deadline := time.NewTimer(s.app.Scaled(limit))
 	defer deadline.Stop()
 	for {
 		s.mu.Lock()
-		next := s.edge
-		for _, t := range s.edges {
+		changed := s.changed
+		for _, t := range s.transitions {
 			if t.To == to && !t.At.Before(after) {
 				s.mu.Unlock()
 				return t, nil
@@ -135,35 +136,35 @@ func (s *story) await(ctx context.Context, to breaker.State, after time.Time, li
 		}
 		s.mu.Unlock()
 		select {
-		case <-next:
+		case <-changed:
 		case <-deadline.C:
-			return breaker.Transition{}, fmt.Errorf("the breaker of %s was not %s within %v", carrierKey, to, limit)
+			return breaker.Transition{}, fmt.Errorf("the breaker %s did not become %s within %v of simulated time", carrierKey, to, limit)
 		case <-ctx.Done():
 			return breaker.Transition{}, ctx.Err()
 		}
 	}
 }
 
-// blocked tells whether the breaker was open or half-open at a moment, and had
-// been for at least grace.
-func (s *story) blocked(at time.Time, grace time.Duration) bool {
-	blocked := false
+// refusing tells whether the breaker was open or half-open at a time, and had been
+// so for at least grace.
+func (s *scenario) refusing(at time.Time, grace time.Duration) bool {
+	refusing := false
 	var since time.Time
-	for _, t := range s.edges {
+	for _, t := range s.transitions {
 		if t.At.After(at) {
 			break
 		}
 		refuses := t.To == breaker.Open || t.To == breaker.HalfOpen
-		if refuses && !blocked {
+		if refuses && !refusing {
 			since = t.At
 		}
-		blocked = refuses
+		refusing = refuses
 	}
-	return blocked && at.Sub(since) >= grace
+	return refusing && at.Sub(since) >= grace
 }
 
-// pause waits for d of the story's time.
-func (s *story) pause(ctx context.Context, d time.Duration) error {
+// pause waits for d of simulated time.
+func (s *scenario) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(s.app.Scaled(d))
 	defer timer.Stop()
 	select {
