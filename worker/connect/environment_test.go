@@ -15,19 +15,19 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/connect"
 )
 
-// cleanEnvironment takes away what the machine running the test configures.
+// cleanEnvironment removes the configuration of the machine that runs the test.
 func cleanEnvironment(t *testing.T) {
 	t.Helper()
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "TEMPORAL_") {
-			t.Setenv(name, "") // restores it afterwards
+			t.Setenv(name, "") // restores the variable after the test
 			require.NoError(t, os.Unsetenv(name))
 		}
 	}
 	t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(t.TempDir(), "none.toml"))
 }
 
-func TestEnvironmentThatSaysNothing(t *testing.T) {
+func TestNothingConfigured(t *testing.T) {
 	cleanEnvironment(t)
 	c, configured, err := connect.FromEnvironment(client.Options{HostPort: "127.0.0.1:1", Namespace: "base"}, "")
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestEnvironmentThatSaysNothing(t *testing.T) {
 	assert.Nil(t, c)
 }
 
-func TestEnvironmentWithoutService(t *testing.T) {
+func TestCodecAloneConfiguresNoService(t *testing.T) {
 	cleanEnvironment(t)
 	t.Setenv("TEMPORAL_ADDRESS", "")
 	t.Setenv("TEMPORAL_CODEC_ENDPOINT", "http://127.0.0.1:1")
@@ -44,7 +44,7 @@ func TestEnvironmentWithoutService(t *testing.T) {
 	assert.False(t, configured)
 }
 
-func TestEnvironmentNamesAClosedPort(t *testing.T) {
+func TestConfiguredPortIsClosed(t *testing.T) {
 	cleanEnvironment(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -55,9 +55,9 @@ func TestEnvironmentNamesAClosedPort(t *testing.T) {
 	requireUnanswered(t, address)
 }
 
-func TestEnvironmentNamesAPortThatNeverAnswers(t *testing.T) {
+func TestConfiguredPortDoesNotAnswer(t *testing.T) {
 	cleanEnvironment(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	t.Setenv("TEMPORAL_ADDRESS", l.Addr().String())
@@ -80,7 +80,7 @@ func requireUnanswered(t *testing.T, address string) {
 	}
 }
 
-func TestEnvironmentThatIsBroken(t *testing.T) {
+func TestInvalidProfile(t *testing.T) {
 	cleanEnvironment(t)
 	t.Setenv("TEMPORAL_PROFILE", "missing")
 	_, configured, err := connect.FromEnvironment(client.Options{}, "")

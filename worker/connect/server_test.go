@@ -19,7 +19,7 @@ import (
 
 func greet(_ workflow.Context, name string) (string, error) { return "hello " + name, nil }
 
-func TestEnvironmentNamesAServer(t *testing.T) {
+func TestConfiguredServer(t *testing.T) {
 	s, err := devserver.Start(t.Context(), devserver.Options{NoUI: true, Namespace: "shipping"})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)

@@ -24,14 +24,14 @@ func (o Options) validate() error {
 		port int
 	}{{"Port", o.Port}, {"UIPort", o.UIPort}} {
 		if p.port < 0 || p.port > 65535 {
-			return fmt.Errorf("%s is %d: give a port from 1 to 65535, or 0 to have one chosen", p.name, p.port)
+			return fmt.Errorf("%s is %d: use a port from 1 to 65535, or 0 for a free port", p.name, p.port)
 		}
 	}
 	if o.Port != 0 && o.Port == o.UIPort && !o.NoUI {
-		return fmt.Errorf("the ports for clients and for browsers are both %d: give two different ports", o.Port)
+		return fmt.Errorf("Port and UIPort are both %d: use two different ports", o.Port)
 	}
 	if o.TimerResolution < 0 || o.TimerResolution > 0 && o.TimerResolution < time.Millisecond {
-		return fmt.Errorf("TimerResolution is %v: give a millisecond or more, or 0 for the server's default", o.TimerResolution)
+		return fmt.Errorf("TimerResolution is %v: use 1ms or more, or 0 for the server's default", o.TimerResolution)
 	}
 	return nil
 }
