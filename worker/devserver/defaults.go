@@ -28,7 +28,7 @@ func (o Options) validate() error {
 		}
 	}
 	if o.Port != 0 && o.Port == o.UIPort && !o.NoUI {
-		return fmt.Errorf("Port and UIPort are both %d: use two different ports", o.Port)
+		return fmt.Errorf("the options Port and UIPort are both %d: use two different ports", o.Port)
 	}
 	if o.TimerResolution < 0 || o.TimerResolution > 0 && o.TimerResolution < time.Millisecond {
 		return fmt.Errorf("TimerResolution is %v: use 1ms or more, or 0 for the server's default", o.TimerResolution)
