@@ -17,7 +17,7 @@ func demoCommand() *cobra.Command {
 	var fault, dir string
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run agents through an outage: healthy, without a breaker, with one, and through recovery",
+		Short: "Run agents through an outage: healthy, without a breaker, with a breaker, and recovery",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, out := c.Context(), c.OutOrStdout()
@@ -37,20 +37,20 @@ func demoCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "written: %s, %s\n", demo.ReportFile, demo.TimelineFile)
+			fmt.Fprintf(out, "Files written: %s, %s\n", demo.ReportFile, demo.TimelineFile)
 			if keep && a.Server != nil {
-				fmt.Fprintf(out, "\nWorth opening (Ctrl-C ends it):\n")
-				fmt.Fprintf(out, "  every outage     %s\n", a.Server.UIURL()+`/namespaces/default/workflows?query=%60WorkflowType%60%3D%22BreakerOutage%22`)
+				fmt.Fprintf(out, "\nPages to open (Ctrl-C stops the server):\n")
+				fmt.Fprintf(out, "  all outages      %s\n", a.Server.UIURL()+`/namespaces/default/workflows?query=%60WorkflowType%60%3D%22BreakerOutage%22`)
 				fmt.Fprintf(out, "  the board        %s\n", a.Server.UIURL()+"/namespaces/default/workflows/breaker-board")
-				fmt.Fprintf(out, "  the agents' runs %s\n", a.Server.UIURL()+`/namespaces/default/workflows?query=%60WorkflowType%60%3D%22SupportTicket%22`)
+				fmt.Fprintf(out, "  all agent runs   %s\n", a.Server.UIURL()+`/namespaces/default/workflows?query=%60WorkflowType%60%3D%22SupportTicket%22`)
 				<-ctx.Done()
 			}
 			return nil
 		},
 	}
 	serverFlags(c, &o)
-	c.Flags().BoolVar(&keep, "keep", false, "leave the Temporal UI up at the end and print what is worth opening")
-	c.Flags().StringVar(&fault, "fault", string(carrier.Hang), "what happens to the carrier: hang, slow, error, flaky, lying")
-	c.Flags().StringVar(&dir, "out", ".", "the `directory` for report and picture")
+	c.Flags().BoolVar(&keep, "keep", false, "keep the embedded server running at the end and print links to its UI")
+	c.Flags().StringVar(&fault, "fault", string(carrier.Hang), "the carrier's `fault`: hang, slow, error, flaky or lying")
+	c.Flags().StringVar(&dir, "out", ".", "write the report and the picture to this `directory`")
 	return c
 }

@@ -1,5 +1,5 @@
 // Command worker runs the toolbreaker example: an embedded Temporal server with
-// its UI, a worker with the breaker, a support agent and a carrier to break.
+// its UI, a worker with the breaker, a support agent and a simulated carrier.
 package main
 
 import (
@@ -28,11 +28,11 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
-// flags are those that every command shares.
+// serverFlags adds the flags of the commands that start a server and a carrier.
 func serverFlags(c *cobra.Command, f *serverOptions) {
-	c.Flags().Float64Var(&f.speed, "speed", f.speed, "divide every duration of the story by this")
-	c.Flags().StringVar(&f.db, "db", "", "keep the embedded Temporal's state in this SQLite `file`; default: in memory")
-	c.Flags().IntVar(&f.port, "port", 0, "embedded Temporal's port; default: 7233, or a free one when taken")
-	c.Flags().IntVar(&f.uiPort, "ui-port", 0, "embedded Temporal UI's port; default: 8233, or a free one when taken")
-	c.Flags().StringVar(&f.log, "log", "", "write what the Temporal SDK and server log to this `file`")
+	c.Flags().Float64Var(&f.speed, "speed", f.speed, "divide every duration of the example by this")
+	c.Flags().StringVar(&f.db, "db", "", "store the embedded server's state in this SQLite `file`; default: in memory")
+	c.Flags().IntVar(&f.port, "port", 0, "port of the embedded server; default: 7233, or a free port if that is taken")
+	c.Flags().IntVar(&f.uiPort, "ui-port", 0, "port of the embedded server's UI; default: 8233, or a free port if that is taken")
+	c.Flags().StringVar(&f.log, "log", "", "write the log of the Temporal SDK and server to this `file`")
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/app"
 )
 
-// edge is a transition as --json prints it, one a line.
-type edge struct {
+// jsonTransition is a transition as --json prints it, one per line.
+type jsonTransition struct {
 	At     time.Time     `json:"at"`
 	Key    breaker.Key   `json:"key"`
 	From   breaker.State `json:"from"`
 	To     breaker.State `json:"to"`
 	Reason string        `json:"reason,omitempty"`
-	// Local: this process decided by itself.
+	// Local is true if this process decided, and false if the fleet did.
 	Local bool `json:"local"`
 }
 
@@ -33,39 +33,39 @@ func runCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "run --carrier URL",
-		Short: "Run one more worker, for the Temporal that the environment configures and a carrier that runs already",
+		Short: "Run one more worker, with the Temporal server that the environment configures and a running carrier",
 		Args:  cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if u, err := url.Parse(o.carrier); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-				return fmt.Errorf("--carrier: %q is no URL such as http://127.0.0.1:9000", o.carrier)
+				return fmt.Errorf("--carrier: %q is not an HTTP URL: use one such as http://127.0.0.1:9000", o.carrier)
 			}
 			logger, closeLog, err := openLog(o.log)
 			if err != nil {
 				return err
 			}
 			defer closeLog()
-			told := tell(c.OutOrStdout())
+			onTransition := printTransitions(c.OutOrStdout())
 			if o.json {
-				told = tellJSON(c.OutOrStdout())
+				onTransition = printTransitionsAsJSON(c.OutOrStdout())
 			}
-			return run(c.Context(), app.Options{Speed: o.speed, CarrierURL: o.carrier, Logger: logger}, told, c.ErrOrStderr())
+			return run(c.Context(), app.Options{Speed: o.speed, CarrierURL: o.carrier, Logger: logger}, onTransition, c.ErrOrStderr())
 		},
 	}
-	c.Flags().StringVar(&o.carrier, "carrier", "", "the carrier's `URL`")
-	c.Flags().StringVar(&o.log, "log", "", "write what the Temporal SDK logs to this `file`")
-	c.Flags().Float64Var(&o.speed, "speed", 1, "divide every duration of the story by this")
-	c.Flags().BoolVar(&o.json, "json", false, "print each breaker's transitions as JSON, one a line")
+	c.Flags().StringVar(&o.carrier, "carrier", "", "`URL` of the carrier")
+	c.Flags().StringVar(&o.log, "log", "", "write the log of the Temporal SDK to this `file`")
+	c.Flags().Float64Var(&o.speed, "speed", 1, "divide every duration of the example by this")
+	c.Flags().BoolVar(&o.json, "json", false, "print the transitions of all breakers as JSON, one per line")
 	_ = c.MarkFlagRequired("carrier")
 	return c
 }
 
-func run(ctx context.Context, o app.Options, told func(breaker.Transition), out io.Writer) error {
+func run(ctx context.Context, o app.Options, onTransition func(breaker.Transition), out io.Writer) error {
 	a, err := app.Start(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer a.Stop()
-	w, err := a.StartWorker(app.WorkerOptions{OnTransition: told})
+	w, err := a.StartWorker(app.WorkerOptions{OnTransition: onTransition})
 	if err != nil {
 		return err
 	}
@@ -75,14 +75,14 @@ func run(ctx context.Context, o app.Options, told func(breaker.Transition), out 
 	return nil
 }
 
-func tellJSON(out io.Writer) func(breaker.Transition) {
+func printTransitionsAsJSON(out io.Writer) func(breaker.Transition) {
 	lines := json.NewEncoder(out)
 	return func(t breaker.Transition) {
-		e := edge{At: t.At, Key: t.Key, From: t.From, To: t.To, Local: t.Local}
+		e := jsonTransition{At: t.At, Key: t.Key, From: t.From, To: t.To, Local: t.Local}
 		if t.To == breaker.Open {
 			e.Reason = t.Reason.String()
 		}
-		// A reader that has gone is no reason to stop working.
+		// The worker goes on when nobody reads its output.
 		_ = lines.Encode(e)
 	}
 }

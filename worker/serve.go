@@ -14,7 +14,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/devserver"
 )
 
-// serverOptions are the flags of commands that bring a server of their own.
+// serverOptions are the flags of the commands that start a server and a carrier.
 type serverOptions struct {
 	speed        float64
 	db, log      string
@@ -22,8 +22,8 @@ type serverOptions struct {
 	models       []string
 }
 
-// start starts server and carrier. The function given stops them and closes the
-// log.
+// start starts the server and the carrier. The returned function stops both and
+// closes the log.
 func (o serverOptions) start(ctx context.Context) (*app.App, func(), error) {
 	if err := app.CheckSpeed(o.speed); err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func serveCommand() *cobra.Command {
 	o := serverOptions{speed: 1}
 	c := &cobra.Command{
 		Use:           "worker",
-		Short:         "Serve: Temporal with its UI, a worker with the breaker, an agent, and a carrier to break",
+		Short:         "Run Temporal with its UI, a worker with the breaker, an agent and a simulated carrier",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -70,12 +70,12 @@ func serveCommand() *cobra.Command {
 		},
 	}
 	serverFlags(c, &o)
-	c.Flags().StringSliceVar(&o.models, "model", nil, "the agent thinks with these `models`, the first that can be asked, at OPENAI_BASE_URL with\nOPENAI_API_KEY; default: a script that needs no provider")
+	c.Flags().StringSliceVar(&o.models, "model", nil, "the agent's `models`, best first, at OPENAI_BASE_URL with OPENAI_API_KEY; each turn asks the\nfirst one that is available; default: a script that needs no provider")
 	return c
 }
 
-// tell prints a line for each edge of a breaker.
-func tell(out io.Writer) func(breaker.Transition) {
+// printTransitions prints one line per transition of a breaker.
+func printTransitions(out io.Writer) func(breaker.Transition) {
 	return func(t breaker.Transition) {
 		fmt.Fprintf(out, "%s  breaker %s: %s → %s", t.At.Format("15:04:05"), t.Key, t.From, t.To)
 		if t.To == breaker.Open {
@@ -91,29 +91,32 @@ func serve(ctx context.Context, o serverOptions, out io.Writer) error {
 		return err
 	}
 	defer stop()
-	w, err := a.StartWorker(app.WorkerOptions{OnTransition: tell(out)})
+	w, err := a.StartWorker(app.WorkerOptions{OnTransition: printTransitions(out)})
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
 
-	// A server that the environment configures, a new terminal finds by itself.
+	// A configured server needs no address in the commands printed below.
 	environment := ""
 	if a.Server == nil {
-		fmt.Fprintln(out, "Temporal        as the environment configures")
+		fmt.Fprintln(out, "Temporal        configured by the environment")
 	} else {
 		environment = "TEMPORAL_ADDRESS=" + a.Server.HostPort() + " "
 		fmt.Fprintf(out, "Temporal UI     %s\n", a.Server.UIURL())
 		fmt.Fprintf(out, "Temporal        %s\n", a.Server.HostPort())
 	}
-	speed := ""
+	command, speed := "go run ./worker", ""
+	if !devserver.Included {
+		command = "go run -tags noserver ./worker"
+	}
 	if o.speed != 1 {
 		speed = fmt.Sprintf(" --speed %g", o.speed)
 	}
 	fmt.Fprintf(out, "Carrier         %s\n\n", a.Carrier.URL())
-	fmt.Fprintln(out, "Ask the agent (another terminal):")
-	fmt.Fprintf(out, "  %sgo run ./worker ticket EU-1001%s\n\n", environment, speed)
-	fmt.Fprintln(out, "Break the carrier, and repair it:")
+	fmt.Fprintln(out, "Ask the agent, in another terminal:")
+	fmt.Fprintf(out, "  %s%s ticket EU-1001%s\n\n", environment, command, speed)
+	fmt.Fprintln(out, "Make the carrier fail, and repair it:")
 	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=hang'\n", a.Carrier.URL())
 	fmt.Fprintf(out, "  curl -X POST '%s/admin/eu-west/fault?kind=healthy'\n", a.Carrier.URL())
 	fmt.Fprintln(out, "  kinds: hang, slow, error, flaky&share=0.6, rate-limited, lying, healthy; regions: eu-west, us-east")

@@ -15,7 +15,7 @@ import (
 
 	"github.com/toolbreaker/toolbreaker/worker/agent"
 	"github.com/toolbreaker/toolbreaker/worker/app"
-	"github.com/toolbreaker/toolbreaker/worker/devserver"
+	"github.com/toolbreaker/toolbreaker/worker/connect"
 )
 
 func ticketCommand() *cobra.Command {
@@ -23,27 +23,27 @@ func ticketCommand() *cobra.Command {
 	var label bool
 	c := &cobra.Command{
 		Use:   "ticket ORDER...",
-		Short: "Ask the agent of a running worker about orders, and print its answers",
-		Long: "Ask the agent of a running worker about orders. TEMPORAL_ADDRESS names the server.\n" +
-			"Orders that begin with EU- travel through eu-west, those with US- through us-east.",
+		Short: "Ask the agent of a running worker about orders and print its answers",
+		Long: "Ask the agent of a running worker about orders. TEMPORAL_ADDRESS is the address of the Temporal server.\n" +
+			"The region eu-west delivers orders that begin with EU-, us-east those with US-.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, orders []string) error {
 			return ask(c.Context(), c.OutOrStdout(), orders, speed, label)
 		},
 	}
-	c.Flags().Float64Var(&speed, "speed", 1, "the worker's speed")
-	c.Flags().BoolVar(&label, "return", false, "ask for a return label as well")
+	c.Flags().Float64Var(&speed, "speed", 1, "the worker's --speed")
+	c.Flags().BoolVar(&label, "return", false, "also request a return label")
 	return c
 }
 
-// ask starts a run for each order and prints the answers as they come.
+// ask starts one run per order and prints each answer when it arrives.
 func ask(ctx context.Context, out io.Writer, orders []string, speed float64, label bool) error {
 	if err := app.CheckSpeed(speed); err != nil {
 		return err
 	}
-	c, configured, err := devserver.FromEnvironment(client.Options{
+	c, configured, err := connect.FromEnvironment(client.Options{
 		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
+	}, "")
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (insistent) Next(_ context.Context, c agent.Conversation) (agent.Turn, erro
 	return agent.Turn{}, assert.AnError
 }
 
-// brokenModel is the ladder's first rung.
+// brokenModel is the agent's first model.
 type brokenModel struct{}
 
 func (brokenModel) Next(context.Context, agent.Conversation) (agent.Turn, error) {
@@ -58,8 +58,8 @@ func TestInsistentModelCostsADeadDependencyNothing(t *testing.T) {
 	plugin, err := interceptor.NewPlugin(s.Client, interceptor.Config{
 		Dependencies: []interceptor.Dependency{
 			calls,
-			{Name: firstModel, Tools: interceptor.Tools(agent.Rung(0)), Breaker: touchy, Probe: interceptor.NoProbe()},
-			{Name: secondModel, Tools: interceptor.Tools(agent.Rung(1)), Probe: interceptor.NoProbe()},
+			{Name: firstModel, Tools: interceptor.Tools(agent.ModelActivity(0)), Breaker: touchy, Probe: interceptor.NoProbe()},
+			{Name: secondModel, Tools: interceptor.Tools(agent.ModelActivity(1)), Probe: interceptor.NoProbe()},
 		},
 		Region: agent.HomeRegion,
 		Logger: log.NewStructuredLogger(discard),
@@ -87,8 +87,8 @@ func TestInsistentModelCostsADeadDependencyNothing(t *testing.T) {
 			scheduled[e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()]++
 		}
 		assert.LessOrEqual(t, scheduled[carriertools.GetDeliveryStatus], 1)
-		assert.Equal(t, 1, scheduled[agent.Rung(0)], "a dead rung costs a run one activity")
-		assert.Equal(t, insists+1, scheduled[agent.Rung(1)])
+		assert.Equal(t, 1, scheduled[agent.ModelActivity(0)], "an unavailable model costs a run one activity")
+		assert.Equal(t, insists+1, scheduled[agent.ModelActivity(1)])
 		if dead {
 			assert.Contains(t, outcome.Escalation, firstModel+" (eu-west) is temporarily unavailable")
 		}

@@ -14,41 +14,42 @@ import (
 type Answer struct {
 	// Text is for the customer.
 	Text string `json:"text"`
-	// Partial: some of what was asked could not be found out.
+	// Partial is true if part of the question could not be answered.
 	Partial bool `json:"partial"`
-	// Escalation is for a human who takes over, empty when none has to.
+	// Escalation is for the colleague who takes over. Empty: nobody has to.
 	Escalation string `json:"escalation,omitempty"`
-	// Empty: the run found out nothing that helps the customer.
+	// Empty is true if the answer holds nothing that helps the customer.
 	Empty bool `json:"empty,omitempty"`
 }
 
-// unfinished is the answer of a run that no model ended: what the transcript
-// holds for the customer, and all of it for the colleague who takes over.
-func unfinished(c Conversation, why string) *Answer {
-	a := Answer{Partial: true, Empty: true, Escalation: strings.TrimSpace(why + " " + report(c, false))}
-	var said []string
+// partialAnswer is the answer of a run that no model finished. It tells the customer
+// what the tools returned, and the colleague the last result of every tool.
+func partialAnswer(c Conversation, why string) *Answer {
+	a := Answer{Partial: true, Empty: true, Escalation: strings.TrimSpace(why + " " + lastResults(c, false))}
+	var sentences []string
 	var o orders.Order
 	if c.found(orders.LookupOrder, &o) {
-		said = append(said, fmt.Sprintf("Your %s (order %s) has tracking number %s.", o.Item, o.ID, o.TrackingID))
+		sentences = append(sentences, fmt.Sprintf("Your %s (order %s) has tracking number %s.", o.Item, o.ID, o.TrackingID))
 	}
 	var s carriertools.Status
 	if c.found(carriertools.GetDeliveryStatus, &s) {
-		said = append(said, fmt.Sprintf("It is %s, last seen at %s.", s.State, s.LastLocation))
+		sentences = append(sentences, fmt.Sprintf("It is %s, last seen at %s.", s.State, s.LastLocation))
 	}
-	a.Empty = len(said) == 0
-	a.Text = strings.Join(append(said, "I could not find out everything; a colleague will get back to you."), " ")
+	a.Empty = len(sentences) == 0
+	a.Text = strings.Join(append(sentences, "I could not find out everything; a colleague will get back to you."), " ")
 	return &a
 }
 
-// gaps is what the tools that a conversation needed and did not get said last,
-// empty when there are none.
-func gaps(c Conversation) string { return report(c, true) }
+// failedTools returns the last result of each tool that failed or was refused. Empty:
+// there is none.
+func failedTools(c Conversation) string { return lastResults(c, true) }
 
-// maxReported bounds what a human is told of one tool.
-const maxReported = 300
+// maxResultText bounds the text about one tool in an escalation.
+const maxResultText = 300
 
-// report is what each tool said last, or only each that gave no answer.
-func report(c Conversation, gaps bool) string {
+// lastResults returns the last result of each tool, or only of those that gave no
+// answer.
+func lastResults(c Conversation, failedOnly bool) string {
 	last := map[string]Message{}
 	var order []string
 	for _, m := range c.Transcript {
@@ -60,9 +61,9 @@ func report(c Conversation, gaps bool) string {
 	var lines []string
 	for _, tool := range order {
 		m := last[tool]
-		_, exists := manuals[tool]
-		if !gaps || exists && !m.answered() {
-			lines = append(lines, shortened(tool+": "+m.Text, maxReported))
+		_, exists := toolSpecs[tool]
+		if !failedOnly || exists && !m.answered() {
+			lines = append(lines, truncate(tool+": "+m.Text, maxResultText))
 		}
 	}
 	return strings.Join(lines, " ")
@@ -72,7 +73,7 @@ func (m Message) answered() bool {
 	return m.Outcome == string(toolcall.OK) || m.Outcome == string(toolcall.Degraded)
 }
 
-// count is how many calls ended in a way.
+// count returns how many calls had this outcome.
 func (c Conversation) count(o toolcall.Outcome) (n int) {
 	for _, m := range c.Transcript {
 		if m.Outcome == string(o) {
@@ -82,7 +83,8 @@ func (c Conversation) count(o toolcall.Outcome) (n int) {
 	return n
 }
 
-// found reads the last answer of a tool.
+// found decodes the last value of a tool into answer, and reports whether there is
+// one.
 func (c Conversation) found(tool string, answer any) bool {
 	for i := len(c.Transcript) - 1; i >= 0; i-- {
 		if m := c.Transcript[i]; m.Call.Tool == tool && m.Outcome == string(toolcall.OK) {
@@ -92,9 +94,9 @@ func (c Conversation) found(tool string, answer any) bool {
 	return false
 }
 
-func shortened(text string, most int) string {
-	if len(text) <= most {
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }

@@ -1,15 +1,17 @@
-// Package agent is an AI agent for support tickets, as a Temporal workflow: a
-// model decides which tools to call, reads what they say, and decides again.
+// Package agent is an AI agent for support tickets, written as a Temporal workflow.
+// In each turn a model decides which tools to call, and then reads the results.
 //
-// The workflow knows nothing of circuit breakers. It calls tools through package
-// toolcall, whose results always hold something that a model can read; the run
-// remembers what it was told is unavailable, so that a model that insists on a
-// dead tool costs nothing, and is not offered it again. What the run has found out
-// already stands in where it can.
+// The workflow does not know about circuit breakers. It calls tools through package
+// toolcall, whose results always hold a text for the model. A run remembers which
+// tools are unavailable: it does not offer them to the model again, and it answers
+// further calls of them without scheduling an activity. Where the run has an earlier
+// result of the same call, that result is used instead.
 //
-// A [Model] is a dependency like any tool. Models form a ladder: the first that
-// can be asked answers, and each has an activity type of its own ([Rung]) to be
-// guarded by. [Scripted] needs no provider; [OpenAI] is any endpoint that speaks
-// chat completions. Whatever models and tools do, short of a cancellation, a run
-// ends in an [Answer]: a partial one that is escalated, if nothing better.
+// A [Model] is a dependency like any tool. The models of an agent are asked in
+// order of preference, and the first available one answers. Each has its own
+// activity type ([ModelActivity]), and so its own breaker. [Scripted] needs no
+// provider. [OpenAI] uses any endpoint that serves OpenAI's chat completions API.
+//
+// Unless it is cancelled, a run always ends in an [Answer]. If models or tools
+// fail, that is a partial answer with an escalation.
 package agent

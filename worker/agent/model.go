@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Model decides what to do next, given the ticket and all that has happened. It
-// is called inside an activity, may be called concurrently, and keeps no state.
+// Model decides what to do next, given the ticket and the transcript. Next is called
+// inside an activity, possibly concurrently. A model keeps no state.
 type Model interface {
 	Next(ctx context.Context, c Conversation) (Turn, error)
 }
@@ -15,29 +15,28 @@ type Model interface {
 type Conversation struct {
 	Ticket     Ticket    `json:"ticket"`
 	Transcript []Message `json:"transcript"`
-	// Tools are those worth calling in this turn: one that this run was told is
-	// unavailable is not offered again.
+	// Tools are the tools offered in this turn. Unavailable ones are left out.
 	Tools []string `json:"tools"`
 }
 
-// Message is one tool call and what the model reads of it.
+// Message is one tool call and its result.
 type Message struct {
 	Call Call `json:"call"`
-	// Text is the tool's answer, or what to do without it.
+	// Text is the tool's result, or what to do without it.
 	Text string `json:"text"`
-	// Outcome is how the call ended: a toolcall.Outcome.
+	// Outcome is the call's toolcall.Outcome.
 	Outcome string `json:"outcome"`
 }
 
-// Call is a model's wish to call a tool.
+// Call is a tool call that a model requests.
 type Call struct {
 	Tool string `json:"tool"`
-	// Args is a JSON object, empty when the model wrote nothing that the tool
-	// could read: such a call is answered with that.
+	// Args is a JSON object. It is empty if the tool could not decode what the model
+	// wrote; the call then ends in an error.
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
-// Turn is what a model wants next: tools called, or the end.
+// Turn is what a model requests next: tool calls, or the end of the run.
 type Turn struct {
 	Calls  []Call  `json:"calls,omitempty"`
 	Answer *Answer `json:"answer,omitempty"`

@@ -11,16 +11,16 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// Scripted is a model that needs no provider: it plans as a good one does.
-// It looks the order up, asks the carrier for status and events, makes a label
-// when one is wanted, and answers. A tool that failed it tries once more, as
-// models do; a tool that is unavailable it goes on without, and escalates.
+// Scripted is a model that needs no provider. It gets the order, asks the carrier
+// for status and events, creates a label if the customer wants one, and answers. It
+// calls a failed tool once more, as models do. Without an unavailable tool it gives a
+// partial answer and escalates.
 type Scripted struct {
-	// Think is how long each turn takes.
+	// Think is the duration of each turn.
 	Think time.Duration
 }
 
-// Next decides from the transcript alone.
+// Next decides by the transcript alone.
 func (s Scripted) Next(ctx context.Context, c Conversation) (Turn, error) {
 	timer := time.NewTimer(s.Think)
 	defer timer.Stop()

@@ -17,21 +17,21 @@ func Tools() []string {
 	}
 }
 
-// HomeRegion is where calls go that name no region.
+// HomeRegion is the region of calls that name none.
 const HomeRegion = carriertools.RegionEUWest
 
-// Region takes the carrier's region from a call, in the workflow as on the
-// worker: both must see the same outage.
+// Region returns the carrier's region of a call. The workflow and the worker both
+// use it, because both must see the same outage.
 var Region = interceptor.RegionOf(func(q carriertools.Query) string { return cmp.Or(q.Region, HomeRegion) })
 
-// manual is what a model is told of a tool.
-type manual struct {
+// toolSpec describes a tool to a model.
+type toolSpec struct {
 	description string
 	// parameters is a JSON schema.
 	parameters map[string]any
-	// takes tells whether the activity can read these arguments. What it cannot
-	// read would fail in the worker's decoder, which Temporal retries.
-	takes func(args json.RawMessage) bool
+	// accepts tells whether the activity can decode these arguments. If it could
+	// not, the worker's decoder would fail, and Temporal would retry.
+	accepts func(args json.RawMessage) bool
 }
 
 var parcel = object(map[string]any{
@@ -39,16 +39,16 @@ var parcel = object(map[string]any{
 	"region":      text("The order's region.", carriertools.RegionEUWest, carriertools.RegionUSEast),
 }, "tracking_id", "region")
 
-var manuals = map[string]manual{
+var toolSpecs = map[string]toolSpec{
 	orders.LookupOrder: {
-		"Look an order up: what was bought, and the tracking_id and region of its parcel.",
+		"Get an order: the item, and the tracking_id and region of its parcel.",
 		object(map[string]any{"order_id": text("The order's ID.")}, "order_id"),
 		decodesInto[orders.Query],
 	},
 	carriertools.GetDeliveryStatus: {"Where a parcel is now, and when it will arrive.", parcel, decodesInto[carriertools.Query]},
-	carriertools.GetTrackingEvents: {"A parcel's journey so far.", parcel, decodesInto[carriertools.Query]},
+	carriertools.GetTrackingEvents: {"All events of a parcel so far.", parcel, decodesInto[carriertools.Query]},
 	carriertools.CreateReturnLabel: {
-		"Make a label with which the customer can send the parcel back. Only when one is wanted.",
+		"Create a label with which the customer can send the parcel back. Call it only if the customer wants one.",
 		parcel, decodesInto[carriertools.Query],
 	},
 }
@@ -68,7 +68,7 @@ func text(description string, values ...string) map[string]any {
 }
 
 func decodesInto[T any](args json.RawMessage) bool {
-	// Neither null nor an array is an object.
+	// null and arrays are refused.
 	var members map[string]json.RawMessage
 	var t T
 	return json.Unmarshal(args, &members) == nil && members != nil && json.Unmarshal(args, &t) == nil

@@ -15,7 +15,7 @@ import (
 const (
 	// WorkflowType is the agent's workflow type.
 	WorkflowType = "SupportTicket"
-	// maxTurns ends a conversation whose model never does.
+	// maxTurns bounds the turns of a run.
 	maxTurns = 20
 )
 
@@ -25,80 +25,79 @@ type Ticket struct {
 	OrderID string `json:"order_id"`
 	// Question is what the customer wrote.
 	Question string `json:"question"`
-	// Return asks for a return label as well.
+	// Return requests a return label as well.
 	Return bool `json:"return,omitempty"`
-	// Speed divides every timeout and backoff of the run. Zero: 1.
+	// Speed divides every timeout and backoff of the run. Zero means 1.
 	Speed float64 `json:"speed,omitempty"`
 }
 
-// Outcome is how a run ended.
+// Outcome is the result of a run.
 type Outcome struct {
 	Answer
-	// ToolCalls is how many tools the model called, retries not counted.
+	// ToolCalls counts the model's tool calls, without retries.
 	ToolCalls int `json:"tool_calls"`
-	// Unavailable is how many of them were refused by an open breaker.
+	// Unavailable counts the tool calls that an open breaker refused.
 	Unavailable int `json:"unavailable"`
-	// Seconds is how long the run took.
+	// Seconds is the duration of the run.
 	Seconds float64 `json:"seconds"`
 }
 
-// Register puts the agent on a worker, thinking with the first of models that
-// can be asked.
+// Register registers the agent on a worker. Each turn asks the first model that is
+// available.
 func Register(r worker.Registry, models ...Model) {
-	var rungs []string
+	var activities []string
 	for i, model := range models {
-		rungs = append(rungs, Rung(i))
-		r.RegisterActivityWithOptions(model.Next, activity.RegisterOptions{Name: Rung(i)})
+		activities = append(activities, ModelActivity(i))
+		r.RegisterActivityWithOptions(model.Next, activity.RegisterOptions{Name: ModelActivity(i)})
 	}
 	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, t Ticket) (Outcome, error) {
-		return supportTicket(ctx, t, rungs)
+		return supportTicket(ctx, t, activities)
 	}, workflow.RegisterOptions{Name: WorkflowType})
 }
 
-// supportTicket works on one ticket until a model has an answer, or there is
-// no point in asking on.
-func supportTicket(ctx workflow.Context, t Ticket, rungs []string) (Outcome, error) {
-	begun := workflow.Now(ctx)
-	var models ladder
-	// The rungs are configuration: a run keeps those that it began with.
-	kept := workflow.SideEffect(ctx, func(workflow.Context) any { return rungs })
-	if err := kept.Get(&models.rungs); err != nil {
+// supportTicket works on one ticket until a model has an answer, no model is
+// available, or maxTurns is reached.
+func supportTicket(ctx workflow.Context, t Ticket, activities []string) (Outcome, error) {
+	started := workflow.Now(ctx)
+	var models modelChain
+	// The models are configuration. A run keeps the ones that it started with.
+	recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return activities })
+	if err := recorded.Get(&models.activities); err != nil {
 		return Outcome{}, err
 	}
-	// A model is no tool that a model may call: each has a memory of its own.
-	modelCtx := toolcall.WithRun(workflow.WithActivityOptions(ctx, t.options(time.Minute)), toolcall.Run{Tools: models.rungs})
+	// Separate runs of toolcall: a model must not call the model activities as tools.
+	modelCtx := toolcall.WithRun(workflow.WithActivityOptions(ctx, t.options(time.Minute)), toolcall.Run{Tools: models.activities})
 	toolCtx := toolcall.WithRun(workflow.WithActivityOptions(ctx, t.options(35*time.Second)), toolcall.Run{Tools: Tools(), Region: Region})
 
 	c := Conversation{Ticket: t}
-	answer, err := converse(modelCtx, toolCtx, &models, &c)
+	answer, err := runTurns(modelCtx, toolCtx, &models, &c)
 	if err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{
 		Answer: *answer, ToolCalls: len(c.Transcript), Unavailable: c.count(toolcall.Refused),
-		Seconds: workflow.Now(ctx).Sub(begun).Seconds(),
+		Seconds: workflow.Now(ctx).Sub(started).Seconds(),
 	}, nil
 }
 
-func converse(modelCtx, toolCtx workflow.Context, models *ladder, c *Conversation) (*Answer, error) {
-	tools := toolbox{}
+func runTurns(modelCtx, toolCtx workflow.Context, models *modelChain, c *Conversation) (*Answer, error) {
+	results := resultCache{}
 	for range maxTurns {
 		c.Tools = toolcall.OnOffer(toolCtx)
 		turn, err := models.next(modelCtx, *c)
 		if err != nil || turn.Answer != nil {
 			return turn.Answer, err
 		}
-		said, err := tools.call(toolCtx, turn.Calls)
+		messages, err := results.execute(toolCtx, turn.Calls)
 		if err != nil {
 			return nil, err
 		}
-		c.Transcript = append(c.Transcript, said...)
+		c.Transcript = append(c.Transcript, messages...)
 	}
-	return unfinished(*c, fmt.Sprintf("The model had no answer after %d turns.", maxTurns)), nil
+	return partialAnswer(*c, fmt.Sprintf("The model had no answer after %d turns.", maxTurns)), nil
 }
 
-// options are those of an ordinary agent: a generous timeout, and the retries
-// that everyone sets.
+// options are the activity options of a typical agent.
 func (t Ticket) options(startToClose time.Duration) workflow.ActivityOptions {
 	speed := t.Speed
 	if speed == 0 {

@@ -21,13 +21,14 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 	"github.com/toolbreaker/toolbreaker/worker/agent"
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
+	"github.com/toolbreaker/toolbreaker/worker/connect"
 	"github.com/toolbreaker/toolbreaker/worker/devserver"
 )
 
-// TaskQueue is where the agent's workflows and tools run.
+// TaskQueue is the task queue of the agent's workflow and its tools.
 const TaskQueue = "support-agent"
 
-// Options configure an App. The zero value runs at real pace on an embedded
+// Options configure an App. The zero value runs in real time on an embedded
 // server in memory.
 type Options struct {
 	// Speed divides every duration of the example: the carrier's work, timeouts,
@@ -35,18 +36,18 @@ type Options struct {
 	Speed float64
 	// Server configures the embedded Temporal server.
 	Server devserver.Options
-	// Embedded uses the embedded server whatever the environment configures.
+	// Embedded uses the embedded server even if the environment configures one.
 	Embedded bool
 	// CarrierAddr is where the carrier listens. Empty: a free port of 127.0.0.1.
 	CarrierAddr string
-	// CarrierURL is a carrier that runs already. The app then starts none, and no
-	// server either: the environment must configure one.
+	// CarrierURL is the URL of a running carrier. The app then starts neither a
+	// carrier nor a server: the environment must configure a server.
 	CarrierURL string
-	// Models are the agent's, best first, at the OpenAI-compatible endpoint that the
-	// environment configures (OPENAI_BASE_URL, OPENAI_API_KEY). Empty: the scripted
-	// one, which needs no provider.
+	// Models are the names of the agent's models, best first, at the endpoint that
+	// OPENAI_BASE_URL and OPENAI_API_KEY configure. Empty: the scripted model, which
+	// needs no provider.
 	Models []string
-	// Logger takes what the SDK logs. Nil: nothing is logged.
+	// Logger receives the log of the SDK. Nil: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -54,20 +55,21 @@ type Options struct {
 type App struct {
 	Options Options
 	Client  client.Client
-	// Server is the embedded Temporal server; nil where the environment's is used.
+	// Server is the embedded Temporal server. Nil: the environment configures one.
 	Server  *devserver.Server
 	Carrier *carrier.Server
 }
 
-// CheckSpeed tells whether the example can run at a speed.
+// CheckSpeed returns an error for a speed that the example cannot run at.
 func CheckSpeed(speed float64) error {
 	if !(speed >= 0.1 && speed <= 100) {
-		return fmt.Errorf("speed: %v is out of range; from 0.1 to 100", speed)
+		return fmt.Errorf("speed %v is out of range: use a number from 0.1 to 100", speed)
 	}
 	return nil
 }
 
-// Start starts the server and the carrier, and connects. It starts no worker.
+// Start starts the server and the carrier, and connects to the server. It starts
+// no worker.
 func Start(ctx context.Context, o Options) (*App, error) {
 	if o.Speed == 0 {
 		o.Speed = 1
@@ -100,7 +102,11 @@ func Start(ctx context.Context, o Options) (*App, error) {
 func (a *App) connect(ctx context.Context) error {
 	base := client.Options{Logger: log.NewStructuredLogger(a.Options.Logger)}
 	if !a.Options.Embedded {
-		c, configured, err := devserver.FromEnvironment(base)
+		fallback := "the embedded server"
+		if !devserver.Included || a.Options.CarrierURL != "" {
+			fallback = ""
+		}
+		c, configured, err := connect.FromEnvironment(base, fallback)
 		if err != nil {
 			return err
 		}
@@ -110,7 +116,7 @@ func (a *App) connect(ctx context.Context) error {
 		}
 	}
 	if a.Options.CarrierURL != "" {
-		return errors.New("no Temporal server is configured; set TEMPORAL_ADDRESS, or a profile of Temporal's configuration file")
+		return errors.New("no Temporal server is configured: set TEMPORAL_ADDRESS, or a profile in Temporal's configuration file")
 	}
 	o := a.Options.Server
 	o.SearchAttributes = map[string]enums.IndexedValueType{
@@ -118,7 +124,7 @@ func (a *App) connect(ctx context.Context) error {
 		probeworkflow.SearchRegion:     enums.INDEXED_VALUE_TYPE_KEYWORD,
 		probeworkflow.SearchState:      enums.INDEXED_VALUE_TYPE_KEYWORD,
 	}
-	// A timer of the server is late by up to its resolution: that is scaled too.
+	// A timer fires late by up to the resolution, so the resolution is scaled too.
 	o.TimerResolution = a.Scaled(time.Second)
 	var err error
 	if a.Server, err = devserver.Start(ctx, o); err != nil {
@@ -128,7 +134,7 @@ func (a *App) connect(ctx context.Context) error {
 	return err
 }
 
-// Stop ends everything that Start started, in the reverse order.
+// Stop stops everything that Start started, in reverse order.
 func (a *App) Stop() {
 	if a.Client != nil {
 		a.Client.Close()
@@ -141,13 +147,13 @@ func (a *App) Stop() {
 	}
 }
 
-// Scaled is a duration of the story as it is at this app's speed.
+// Scaled returns d divided by the app's speed.
 func (a *App) Scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / a.Options.Speed)
 }
 
-// BreakerConfig is the carrier's and the order database's breaker: the defaults,
-// but for a cooldown and a ramp that fit into a demonstration.
+// BreakerConfig is the configuration for the carrier and the order database. The
+// cooldown and the ramp are shorter than the defaults, to fit into a demonstration.
 func (a *App) BreakerConfig() breaker.Config {
 	return breaker.Config{
 		Window:        a.Scaled(time.Minute),
@@ -161,20 +167,20 @@ func (a *App) BreakerConfig() breaker.Config {
 
 // WorkerOptions configure a worker of the app.
 type WorkerOptions struct {
-	// Unprotected leaves the breaker out.
+	// Unprotected runs the worker without the breaker.
 	Unprotected bool
-	// OnTransition is told each edge of each breaker.
+	// OnTransition is called for each transition of each breaker.
 	OnTransition func(breaker.Transition)
-	// Identity is the worker's in the Temporal UI. Empty: the SDK's.
+	// Identity is the worker's name in the Temporal UI. Empty: the SDK's default.
 	Identity string
-	// Interceptors are put on the worker besides.
+	// Interceptors are added to the worker.
 	Interceptors []sdkinterceptor.WorkerInterceptor
 }
 
 // Worker is a running worker.
 type Worker struct {
 	worker.Worker
-	// Plugin is nil on an unprotected worker.
+	// Plugin is nil if the worker is unprotected.
 	Plugin *interceptor.Plugin
 }
 
@@ -183,8 +189,8 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 	options := worker.Options{
 		Identity:     o.Identity,
 		Interceptors: o.Interceptors,
-		// With the default of two pollers each, tasks of a dozen runs at speed 10
-		// wait for a poll rather than for a slot.
+		// The default of two pollers is too low for a dozen runs at speed 10: tasks
+		// wait for a poll.
 		MaxConcurrentActivityTaskPollers: 8,
 		MaxConcurrentWorkflowTaskPollers: 8,
 	}
@@ -204,7 +210,6 @@ func (a *App) StartWorker(o WorkerOptions) (*Worker, error) {
 	}
 	w.Worker = worker.New(a.Client, TaskQueue, options)
 	agent.Register(w, a.models()...)
-	// Thirty seconds to time out, as the story has it.
 	timeout := a.Scaled(30 * time.Second)
 	carrierURL := a.Options.CarrierURL
 	if carrierURL == "" {
@@ -236,7 +241,7 @@ func (a *App) dependencies() []interceptor.Dependency {
 	return append(tools, a.modelDependencies()...)
 }
 
-// Ask starts a run for a ticket and waits for its end.
+// Ask starts a run for a ticket and waits for its outcome.
 func Ask(ctx context.Context, c client.Client, t agent.Ticket) (agent.Outcome, error) {
 	var outcome agent.Outcome
 	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -249,16 +254,16 @@ func Ask(ctx context.Context, c client.Client, t agent.Ticket) (agent.Outcome, e
 	return outcome, err
 }
 
-// pollFor bounds one wait for a run's end. The server may miss to tell a waiter
-// of it, and would then answer only when its own long poll is over, up to twenty
-// seconds later; one who asks again is answered at once.
-const pollFor = 3 * time.Second
+// pollTimeout bounds one wait for a run's result. The server sometimes does not
+// notify a waiting caller, who would then wait for the end of the long poll, up to
+// 20 seconds. A caller who asks again gets the result at once.
+const pollTimeout = 3 * time.Second
 
 func await(ctx context.Context, run client.WorkflowRun, result any) error {
 	for {
-		poll, cancel := context.WithTimeout(ctx, pollFor)
+		poll, cancel := context.WithTimeout(ctx, pollTimeout)
 		err := run.Get(poll, result)
-		// The SDK gives up shortly before a deadline that its next call could not meet.
+		// The SDK returns this shortly before the deadline.
 		var late *serviceerror.DeadlineExceeded
 		again := poll.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
 		cancel()

@@ -12,28 +12,27 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/agent"
 )
 
-// checkModels tells whether models can be asked at all. Nothing but their names
-// sends a customer's words to a provider: a key that happens to be in the
-// environment does not.
+// checkModels returns an error for models that cannot be used. Only named models
+// send customer text to a provider: a key in the environment alone does not.
 func checkModels(names []string) error {
 	if len(names) > 0 && os.Getenv("OPENAI_BASE_URL") == "" && os.Getenv("OPENAI_API_KEY") == "" {
-		return errors.New("a model needs OPENAI_BASE_URL, OPENAI_API_KEY or both")
+		return errors.New("models need an endpoint: set OPENAI_BASE_URL, OPENAI_API_KEY or both")
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
 		dependency := modelDependency(name)
 		if err := breaker.ValidateName(dependency); name == "" || err != nil {
-			return fmt.Errorf("model %q: its breaker cannot be named after it", name)
+			return fmt.Errorf("model %q: the name is not valid for a breaker", name)
 		}
 		if seen[dependency] {
-			return fmt.Errorf("model %q: is named twice", name)
+			return fmt.Errorf("model %q is given twice", name)
 		}
 		seen[dependency] = true
 	}
 	return nil
 }
 
-// models are the agent's, best first.
+// models returns the agent's models, best first.
 func (a *App) models() []agent.Model {
 	if len(a.Options.Models) == 0 {
 		return []agent.Model{agent.Scripted{Think: a.Scaled(1200 * time.Millisecond)}}
@@ -45,24 +44,24 @@ func (a *App) models() []agent.Model {
 	return models
 }
 
-// modelDependencies guard each model by itself: one may be down, or out of quota,
-// while another of the same provider answers.
+// modelDependencies returns one dependency per model: one model may be down or out
+// of quota while another model of the same provider works.
 func (a *App) modelDependencies() []interceptor.Dependency {
-	// A model takes longer than a carrier: half of what the agent gives it.
+	// Half of the agent's timeout for a model.
 	config := a.BreakerConfig()
 	config.Latency, config.ProbeInterval = a.Scaled(30*time.Second), a.Scaled(5*time.Second)
 	var dependencies []interceptor.Dependency
-	for place, name := range a.Options.Models {
+	for i, name := range a.Options.Models {
 		dependencies = append(dependencies, interceptor.Dependency{
 			Name:    modelDependency(name),
-			Tools:   interceptor.Tools(agent.Rung(place)),
+			Tools:   interceptor.Tools(agent.ModelActivity(i)),
 			Breaker: config,
-			Probe:   interceptor.Synthetic(agent.Rung(place), agent.Probe()),
+			Probe:   interceptor.Synthetic(agent.ModelActivity(i), agent.Probe()),
 		})
 	}
 	return dependencies
 }
 
-// modelDependency is a model's name as a breaker's; many have an owner before a
-// slash.
+// modelDependency returns the name of the model's dependency. Many model names have
+// an owner and a slash, which a dependency's name must not have.
 func modelDependency(name string) string { return "model-" + strings.ReplaceAll(name, "/", ":") }

@@ -9,21 +9,21 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/app"
 )
 
-func TestStart_RefusesModelsThatCannotBeAsked(t *testing.T) {
+func TestStart_InvalidModels(t *testing.T) {
 	t.Setenv("OPENAI_BASE_URL", "")
 	t.Setenv("OPENAI_API_KEY", "")
 	_, err := app.Start(t.Context(), app.Options{Models: []string{"one"}})
-	assert.ErrorContains(t, err, "OPENAI_BASE_URL, OPENAI_API_KEY")
+	assert.ErrorContains(t, err, "set OPENAI_BASE_URL, OPENAI_API_KEY or both")
 
 	t.Setenv("OPENAI_API_KEY", "sk-test")
-	for says, models := range map[string][]string{
-		`model "one": is named twice`:              {"one", "two", "one"},
-		`model "an/one": is named twice`:           {"an:one", "an/one"},
-		`model "": its breaker cannot be named`:    {"one", ""},
-		`model "a b": its breaker cannot be`:       {"a b"},
-		`x": its breaker cannot be named after it`: {strings.Repeat("x", 100)},
+	for message, models := range map[string][]string{
+		`model "one" is given twice`:                       {"one", "two", "one"},
+		`model "an/one" is given twice`:                    {"an:one", "an/one"},
+		`model "": the name is not valid for a breaker`:    {"one", ""},
+		`model "a b": the name is not valid for a breaker`: {"a b"},
+		`x": the name is not valid for a breaker`:          {strings.Repeat("x", 100)},
 	} {
 		_, err := app.Start(t.Context(), app.Options{Models: models})
-		assert.ErrorContains(t, err, says)
+		assert.ErrorContains(t, err, message)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"strconv"
 )
 
-// State is the simulator as GET /admin shows it.
+// State is the simulator's state, as GET /admin returns it.
 type State struct {
 	Speed   float64                `json:"speed"`
 	Regions map[string]RegionState `json:"regions"`
 	Orders  Counts                 `json:"orders"`
 }
 
-// RegionState is one region: its fault, and the calls that reached it.
+// RegionState holds a region's fault and the counts of its calls.
 type RegionState struct {
 	Fault Fault `json:"fault"`
 	Counts
@@ -26,9 +26,9 @@ type RegionState struct {
 
 // State returns the current faults and counts. The caller owns the maps.
 func (s *Server) State() State {
-	state := State{Speed: s.speed, Regions: make(map[string]RegionState), Orders: s.journal.snapshot("")}
+	state := State{Speed: s.speed, Regions: make(map[string]RegionState), Orders: s.calls.snapshot("")}
 	for name, r := range s.regions {
-		state.Regions[name] = RegionState{Fault: r.current(), Counts: s.journal.snapshot(name)}
+		state.Regions[name] = RegionState{Fault: r.current(), Counts: s.calls.snapshot(name)}
 	}
 	return state
 }
@@ -42,8 +42,7 @@ func (s *Server) reset(w http.ResponseWriter, _ *http.Request) {
 	respond(w, http.StatusOK, s.State())
 }
 
-// changeFault takes the fault as JSON, as a form, or in the query, so that a line
-// of curl in any of its usual shapes works.
+// changeFault accepts the fault as JSON, as a form, or in the query.
 func (s *Server) changeFault(w http.ResponseWriter, r *http.Request) {
 	region := r.PathValue("region")
 	if _, err := s.region(region); err != nil {
@@ -66,11 +65,11 @@ func (s *Server) changeFault(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, s.State().Regions[region])
 }
 
-// parseFault reads a fault from the query or else from the body. curl labels a
-// JSON body as a form, so the body's own first byte decides.
+// parseFault reads a fault from the query or from the body. curl sends JSON with the
+// content type of a form, so the first byte of the body decides.
 func parseFault(query string, body []byte) (Fault, error) {
 	if query != "" && len(body) > 0 {
-		return Fault{}, errors.New("give the fault in the query or in the body, not in both")
+		return Fault{}, errors.New("the fault is in the query and in the body: send only one")
 	}
 	var (
 		kind  FaultKind

@@ -29,7 +29,7 @@ func curl(t *testing.T, method, url, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-func TestAdmin_TakesAFaultInEveryUsualShape(t *testing.T) {
+func TestAdmin_AcceptsQueryFormAndJSON(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		method, query, body string
@@ -51,11 +51,11 @@ func TestAdmin_TakesAFaultInEveryUsualShape(t *testing.T) {
 
 		var shown carrier.RegionState
 		require.NoError(t, json.Unmarshal([]byte(body), &shown))
-		assert.Equal(t, tt.want, shown.Fault, "the answer shows what is set")
+		assert.Equal(t, tt.want, shown.Fault, "the answer shows the new fault")
 	}
 }
 
-func TestAdmin_SaysWhatIsWrong(t *testing.T) {
+func TestAdmin_InvalidRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{})
 	for _, tt := range []struct {
@@ -70,10 +70,10 @@ func TestAdmin_SaysWhatIsWrong(t *testing.T) {
 		{"/admin/eu-west/fault?kind=flaky&share=2", "", 400, `share must be a number from 0 to 1, got 2`},
 		{"/admin/eu-west/fault?kind=flaky&share=NaN", "", 400, `share must be a number from 0 to 1, got NaN`},
 		{"/admin/eu-west/fault?kind=flaky&share=some", "", 400, `share must be a number from 0 to 1, got \"some\"`},
-		{"/admin/eu-west/fault?kind=hang&share=0.5", "", 400, `share belongs to fault kind \"flaky\"`},
+		{"/admin/eu-west/fault?kind=hang&share=0.5", "", 400, `share is only valid for fault kind \"flaky\"`},
 		{"/admin/eu-west/fault?kind=hang&how=much", "", 400, `unknown field \"how\": use kind or share`},
 		{"/admin/eu-west/fault?kind=%zz", "", 400, `kind=flaky`},
-		{"/admin/eu-west/fault?kind=hang", "kind=slow", 400, `not in both`},
+		{"/admin/eu-west/fault?kind=hang", "kind=slow", 400, `send only one`},
 		{"/admin/eu-west/fault", `{"kind":"hang","for":"ever"}`, 400, `the body must be like`},
 		{"/admin/eu-west/fault", `{"kind":`, 400, `the body must be like`},
 		{"/admin/eu-west/fault", strings.Repeat("x", 1<<17), 400, `could not be read`},
@@ -87,10 +87,10 @@ func TestAdmin_SaysWhatIsWrong(t *testing.T) {
 		assert.Contains(t, body, tt.want, tt.path)
 	}
 	assert.Equal(t, carrier.Healthy, s.State().Regions[carrier.EUWest].Fault.Kind)
-	assert.Empty(t, s.Calls(), "none of these is a call to the carrier")
+	assert.Empty(t, s.Calls(), "admin requests and unknown paths are not recorded")
 }
 
-func TestAdmin_ShowsFaultsAndCountsAndResetsThem(t *testing.T) {
+func TestAdmin_ShowsStateAndResetsCounts(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Speed: fast})
 	require.NoError(t, s.SetFault(carrier.EUWest, carrier.Fault{Kind: carrier.Error}))
@@ -114,7 +114,7 @@ func TestAdmin_ShowsFaultsAndCountsAndResetsThem(t *testing.T) {
 	assert.Empty(t, s.State().Regions[carrier.EUWest].Calls)
 }
 
-func TestLabels_RefuseABodyThatIsNoRequest(t *testing.T) {
+func TestLabels_InvalidBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Speed: fast})
 	for _, body := range []string{"", "{}", "nonsense", strings.Repeat("x", 1<<17)} {
@@ -122,5 +122,5 @@ func TestLabels_RefuseABodyThatIsNoRequest(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, status)
 		assert.Contains(t, answer, "the body")
 	}
-	assert.Len(t, s.Calls(), 4, "they reached the carrier all the same")
+	assert.Len(t, s.Calls(), 4, "invalid calls are recorded")
 }

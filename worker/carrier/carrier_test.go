@@ -18,10 +18,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fast makes a healthy call take 2 ms.
 const fast = 1000
 
-// never is work that no test waits for: what answers in spite of it did not work.
+// never is a duration that no test waits for.
 const never = 24 * time.Hour
 
-// start runs a simulator for the length of a test.
+// start runs a simulator until the test ends.
 func start(t *testing.T, o carrier.Options) *carrier.Server {
 	t.Helper()
 	s, err := carrier.Start(o)
@@ -30,7 +30,7 @@ func start(t *testing.T, o carrier.Options) *carrier.Server {
 	return s
 }
 
-// client is the shipped tools, pointed at s.
+// client returns the tools with s as their server.
 func client(t *testing.T, s *carrier.Server) *tools.Tools {
 	t.Helper()
 	transport := &http.Transport{}
@@ -43,7 +43,7 @@ func status(t *testing.T, c *tools.Tools, region string) error {
 	return err
 }
 
-// inBackground makes one call and waits until it has reached s.
+// inBackground starts a call and waits until it has reached s.
 func inBackground(ctx context.Context, t *testing.T, s *carrier.Server, c *tools.Tools) <-chan error {
 	t.Helper()
 	before := s.State().Regions[carrier.EUWest].InFlight
@@ -65,7 +65,7 @@ func httpStatus(t *testing.T, err error) int {
 	return httpErr.HTTPStatus()
 }
 
-// request returns an answer as it is, without the client's reading of it.
+// request sends a request without the tools' client.
 func request(t *testing.T, method, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)

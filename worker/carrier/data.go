@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// What the simulator knows is made up from the identifier alone: the same parcel
-// always has the same story, and nothing is stored. An identifier that starts
-// with UNKNOWN is not found.
+// All data is derived from the identifier, so the same parcel always has the same
+// data and nothing is stored. Identifiers that start with UNKNOWN are not found.
 
 var (
 	stages = []struct{ state, location string }{
@@ -25,7 +24,7 @@ var (
 	items     = []string{"desk lamp", "running shoes", "coffee grinder", "rain jacket", "headphones"}
 )
 
-// digest is a number that stands for an identifier.
+// digest returns a hash of an identifier.
 func digest(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id))
@@ -34,7 +33,7 @@ func digest(id string) uint64 {
 
 func unknown(id string) bool { return strings.HasPrefix(strings.ToUpper(id), "UNKNOWN") }
 
-// pick chooses by a digest.
+// pick returns the value that a digest selects.
 func pick[T any](values []T, d uint64) T { return values[d%uint64(len(values))] }
 
 type parcelEvent struct {
@@ -43,8 +42,8 @@ type parcelEvent struct {
 	Location string    `json:"location"`
 }
 
-// journey is a parcel's events so far, oldest first, six hours apart.
-func journey(id string, now time.Time) []parcelEvent {
+// history returns a parcel's events so far, oldest first, six hours apart.
+func history(id string, now time.Time) []parcelEvent {
 	n := 1 + int(digest(id)%uint64(len(stages)))
 	latest := now.UTC().Truncate(time.Hour)
 	events := make([]parcelEvent, n)
@@ -63,7 +62,7 @@ func parcelStatus(r *http.Request, _ []byte) (int, any) {
 	if unknown(id) {
 		return http.StatusNotFound, failure{"no parcel has this tracking ID"}
 	}
-	events := journey(id, time.Now())
+	events := history(id, time.Now())
 	last := events[len(events)-1]
 	return http.StatusOK, struct {
 		TrackingID   string    `json:"tracking_id"`
@@ -88,10 +87,10 @@ func parcelEvents(r *http.Request, _ []byte) (int, any) {
 	return http.StatusOK, struct {
 		TrackingID string        `json:"tracking_id"`
 		Events     []parcelEvent `json:"events"`
-	}{id, journey(id, time.Now())}
+	}{id, history(id, time.Now())}
 }
 
-// returnLabel makes the one label of a parcel: asking again gives the same.
+// returnLabel returns the label of a parcel, the same for every call.
 func returnLabel(_ *http.Request, body []byte) (int, any) {
 	var request struct {
 		TrackingID string `json:"tracking_id"`
@@ -110,8 +109,7 @@ func returnLabel(_ *http.Request, body []byte) (int, any) {
 	}{id, request.TrackingID, "https://carrier.example/labels/" + id + ".pdf"}
 }
 
-// order makes up an order. IDs that start with EU- or US- are delivered by that
-// side's region.
+// order returns an order. The ID's prefix EU- or US- selects the region of delivery.
 func order(r *http.Request, _ []byte) (int, any) {
 	id := r.PathValue("id")
 	if unknown(id) {

@@ -2,17 +2,16 @@ package carrier
 
 import "time"
 
-// MaxCalls is the bound of Calls.
+// MaxCalls bounds Calls.
 const MaxCalls = maxCalls
 
-// Arrive records a call as if it had come over HTTP, and returns its end: filling
-// the journal over HTTP would take minutes.
-func (s *Server) Arrive(c Call) (leave func(status int)) {
-	n := s.journal.arrive(c)
-	return func(status int) { s.journal.leave(n, c.Region, status) }
+// StartCall records a call without HTTP, because MaxCalls requests would take minutes.
+func (s *Server) StartCall(c Call) (end func(status int)) {
+	n := s.calls.start(c)
+	return func(status int) { s.calls.end(n, c.Region, status) }
 }
 
-// NextWork draws the work of a call to region.
+// NextWork returns the duration of the next call to region.
 func (s *Server) NextWork(region string) time.Duration {
 	return s.regions[region].planCall().after
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
 )
 
-func TestError_AnswersQuicklyWith503(t *testing.T) {
+func TestError_Answers503(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Work: never})
 	require.NoError(t, s.SetFault(carrier.EUWest, carrier.Fault{Kind: carrier.Error}))
@@ -22,7 +22,7 @@ func TestError_AnswersQuicklyWith503(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, request(t, "GET", s.URL()+"/eu-west/health").StatusCode)
 }
 
-func TestLying_ShowsHealthWhileTheAPIFails(t *testing.T) {
+func TestLying_HealthIsOKWhileTheAPIFails(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Work: never})
 	require.NoError(t, s.SetFault(carrier.EUWest, carrier.Fault{Kind: carrier.Lying}))
@@ -30,14 +30,14 @@ func TestLying_ShowsHealthWhileTheAPIFails(t *testing.T) {
 	assert.Equal(t, http.StatusOK, request(t, "GET", s.URL()+"/eu-west/health").StatusCode)
 }
 
-func TestRateLimited_SaysWhenToComeBack(t *testing.T) {
+func TestRateLimited_SetsRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		speed float64
 		want  time.Duration
 	}{
 		{speed: 1, want: 5 * time.Second},
-		{speed: 2, want: 3 * time.Second}, // 2.5 s in whole seconds, not too early
+		{speed: 2, want: 3 * time.Second}, // 2.5 s, rounded up
 		{speed: 1000, want: time.Second},
 	} {
 		s := start(t, carrier.Options{Work: never, Speed: tt.speed})
@@ -59,23 +59,23 @@ func TestSlow_TakesTenTimesTheWork(t *testing.T) {
 
 	begin := time.Now()
 	require.NoError(t, status(t, client(t, s), carrier.EUWest))
-	assert.GreaterOrEqual(t, time.Since(begin), 160*time.Millisecond, "the quickest tenfold")
+	assert.GreaterOrEqual(t, time.Since(begin), 160*time.Millisecond, "ten times the shortest call")
 
 	begin = time.Now()
 	assert.Equal(t, http.StatusOK, request(t, "GET", s.URL()+"/eu-west/health").StatusCode)
 	assert.GreaterOrEqual(t, time.Since(begin), 200*time.Millisecond)
 }
 
-func TestHealthy_AnswersAfterItsWork(t *testing.T) {
+func TestHealthy_AnswersAfterTheNormalDuration(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Work: 2 * time.Second, Speed: 100})
 	begin := time.Now()
 	require.NoError(t, status(t, client(t, s), carrier.EUWest))
-	assert.GreaterOrEqual(t, time.Since(begin), 16*time.Millisecond, "the quickest call at this speed")
+	assert.GreaterOrEqual(t, time.Since(begin), 16*time.Millisecond, "the shortest call at this speed")
 	assert.Equal(t, http.StatusOK, request(t, "GET", s.URL()+"/eu-west/health").StatusCode)
 }
 
-func TestHealthy_WorkIsSpreadBySeed(t *testing.T) {
+func TestHealthy_DurationDependsOnTheSeed(t *testing.T) {
 	t.Parallel()
 	draw := func(seed uint64) (works []time.Duration) {
 		s := start(t, carrier.Options{Work: time.Second, Seed: seed})
@@ -106,9 +106,9 @@ func TestHang_NeverAnswers(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 
 	assert.Eventually(t, func() bool { return s.State().Regions[carrier.EUWest].InFlight == 0 },
-		10*time.Second, time.Millisecond, "the server notices that the client has left")
+		10*time.Second, time.Millisecond, "the server detects that the client has disconnected")
 	assert.Equal(t, 2, s.Count(func(c carrier.Call) bool { return c.Status == 0 }))
-	assert.NoError(t, status(t, c, carrier.USEast), "the other region is well")
+	assert.NoError(t, status(t, c, carrier.USEast), "the other region is healthy")
 }
 
 func TestHang_HealthHangsToo(t *testing.T) {
@@ -126,9 +126,9 @@ func TestHang_HealthHangsToo(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// A call that was being worked on when the hang began is lost, and stays so when
-// the region is healthy again before its work would have been done.
-func TestHang_TakesCallsBeingWorkedOn(t *testing.T) {
+// A call in progress when the hang starts is never answered, even if the region is
+// repaired before the call would have ended.
+func TestHang_AffectsCallsInProgress(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Work: time.Second})
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -142,10 +142,10 @@ func TestHang_TakesCallsBeingWorkedOn(t *testing.T) {
 	assert.ErrorIs(t, <-lost, context.DeadlineExceeded)
 }
 
-func TestFlaky_FailsAShareInASeededOrder(t *testing.T) {
+func TestFlaky_FailuresDependOnTheSeed(t *testing.T) {
 	t.Parallel()
 	const calls = 200
-	// run reports which calls failed, with a health check before every tenth if asked.
+	// run returns which calls failed. healthChecks adds a health check before every tenth.
 	run := func(seed uint64, share float64, healthChecks bool) (failed []bool) {
 		s := start(t, carrier.Options{Speed: 10 * fast, Seed: seed})
 		c := client(t, s)
@@ -165,9 +165,9 @@ func TestFlaky_FailsAShareInASeededOrder(t *testing.T) {
 
 	first := run(1, 0.3, false)
 	assert.InDelta(t, 0.3*calls, count(first), 0.1*calls)
-	assert.Equal(t, first, run(1, 0.3, false), "one seed, one sequence")
-	assert.Equal(t, first, run(1, 0.3, true), "health checks do not change it")
-	assert.NotEqual(t, first, run(2, 0.3, false), "another seed, another sequence")
+	assert.Equal(t, first, run(1, 0.3, false), "the same seed gives the same sequence")
+	assert.Equal(t, first, run(1, 0.3, true), "health checks do not change the sequence")
+	assert.NotEqual(t, first, run(2, 0.3, false), "another seed gives another sequence")
 	assert.Zero(t, count(run(3, 0, false)))
 	assert.Equal(t, calls, count(run(3, 1, false)))
 }
@@ -181,7 +181,7 @@ func count(failed []bool) (n int) {
 	return n
 }
 
-func TestFlaky_SetAgainStartsItsSequenceAnew(t *testing.T) {
+func TestFlaky_SettingTheFaultRestartsTheSequence(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Speed: 10 * fast})
 	c := client(t, s)
@@ -195,7 +195,7 @@ func TestFlaky_SetAgainStartsItsSequenceAnew(t *testing.T) {
 	assert.Equal(t, rounds[0], rounds[1])
 }
 
-func TestSetFault_NamesWhatIsAllowed(t *testing.T) {
+func TestSetFault_InvalidValues(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Speed: fast})
 	for _, tt := range []struct {
@@ -208,9 +208,9 @@ func TestSetFault_NamesWhatIsAllowed(t *testing.T) {
 			`unknown fault kind "tired": use healthy, hang, slow, error, flaky, rate-limited or lying`},
 		{carrier.EUWest, carrier.Fault{Kind: carrier.Flaky, Share: 1.1}, "share must be a number from 0 to 1, got 1.1"},
 		{carrier.EUWest, carrier.Fault{Kind: carrier.Flaky, Share: -0.1}, "share must be a number from 0 to 1, got -0.1"},
-		{carrier.EUWest, carrier.Fault{Kind: carrier.Slow, Share: 0.5}, `share belongs to fault kind "flaky", not to "slow"`},
+		{carrier.EUWest, carrier.Fault{Kind: carrier.Slow, Share: 0.5}, `share is only valid for fault kind "flaky", not for "slow"`},
 	} {
 		assert.EqualError(t, s.SetFault(tt.region, tt.fault), tt.want)
 	}
-	assert.Equal(t, carrier.Healthy, s.State().Regions[carrier.EUWest].Fault.Kind, "a refused fault changes nothing")
+	assert.Equal(t, carrier.Healthy, s.State().Regions[carrier.EUWest].Fault.Kind, "an invalid fault changes nothing")
 }

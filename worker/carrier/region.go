@@ -18,56 +18,55 @@ const (
 
 var regionNames = []string{EUWest, USEast}
 
-// ordersName is the order database's place in the URL and among the regions'
-// random sequences.
+// ordersName is the order database's name in URLs and random seeds.
 const ordersName = "orders"
 
-// Durations at speed 1. The work of a carrier's call is an option.
+// Durations at speed 1. Options.Work is the duration of a carrier's call.
 const (
 	orderWork  = 300 * time.Millisecond
-	quickly    = 50 * time.Millisecond
+	errorDelay = 50 * time.Millisecond
 	retryAfter = 5 * time.Second
-	slowness   = 10 // a slow region's multiple of its work
+	slowFactor = 10 // multiplies the work of a slow region
 )
 
-// pace is a region's durations at the server's speed.
-type pace struct {
-	work       time.Duration // mean of a healthy call
-	quickly    time.Duration // until a call is turned away
-	retryAfter int           // whole seconds, at least 1: HTTP knows nothing finer
+// timing holds a region's durations at the server's speed.
+type timing struct {
+	work       time.Duration // mean duration of a healthy call
+	errorDelay time.Duration // duration of a call that is answered with an error
+	retryAfter int           // seconds, at least 1, as HTTP requires
 }
 
-func newPace(work time.Duration, speed float64) pace {
+func newTiming(work time.Duration, speed float64) timing {
 	at := func(d time.Duration) time.Duration { return time.Duration(float64(d) / speed) }
-	return pace{
+	return timing{
 		work:       at(work),
-		quickly:    at(quickly),
+		errorDelay: at(errorDelay),
 		retryAfter: max(1, int(math.Ceil(at(retryAfter).Seconds()))),
 	}
 }
 
-// region is what can fail by itself.
+// region is a part of the simulator with its own fault.
 type region struct {
-	name string
-	pace pace
-	seed uint64
+	name   string
+	timing timing
+	seed   uint64
 
-	mu     sync.Mutex
-	fault  Fault
-	hung   chan struct{} // closed when a hang begins; a new one serves the calls after it
-	spread *rand.Rand    // of the work
-	// A flaky region's sequences start anew with each fault, and health checks
-	// draw from their own, so that they do not change which calls fail.
-	callDice, healthDice *rand.Rand
+	mu    sync.Mutex
+	fault Fault
+	hung  chan struct{} // closed when a hang starts; later calls get a new one
+	work  *rand.Rand    // for the duration of calls
+	// The sequences of a flaky region restart with each fault. Health checks have
+	// their own, so that they do not change which calls fail.
+	flakyCalls, flakyHealth *rand.Rand
 }
 
-func newRegion(name string, p pace, seed uint64) *region {
-	r := &region{name: name, pace: p, seed: seed, fault: Fault{Kind: Healthy}, hung: make(chan struct{})}
-	r.spread = r.random("spread")
+func newRegion(name string, t timing, seed uint64) *region {
+	r := &region{name: name, timing: t, seed: seed, fault: Fault{Kind: Healthy}, hung: make(chan struct{})}
+	r.work = r.random("spread")
 	return r
 }
 
-// random starts the region's sequence for a purpose from its beginning.
+// random returns the region's random sequence for a purpose, from its start.
 func (r *region) random(purpose string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.name + "/" + purpose))
@@ -78,7 +77,7 @@ func (r *region) set(f Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fault = f
-	r.callDice, r.healthDice = r.random("calls"), r.random("health")
+	r.flakyCalls, r.flakyHealth = r.random("calls"), r.random("health")
 	if f.Kind == Hang {
 		close(r.hung)
 		r.hung = make(chan struct{})
@@ -91,23 +90,23 @@ func (r *region) current() Fault {
 	return r.fault
 }
 
-// plan is what one call meets, decided when it arrives.
+// plan is the behaviour of one call, decided when it arrives.
 type plan struct {
-	never  bool            // it will not be answered
-	hung   <-chan struct{} // closed: it will not be answered any more
+	hang   bool            // the call is never answered
+	hung   <-chan struct{} // when closed, the call is not answered any more
 	after  time.Duration
-	status int // 200: the answer is the work's; else a refusal
+	status int // 200: the endpoint answers; otherwise: this error is the answer
 }
 
-// planCall decides an API call.
+// planCall returns the plan of an API call.
 func (r *region) planCall() plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	work := time.Duration(float64(r.pace.work) * (0.8 + 0.4*r.spread.Float64()))
-	return r.decide(work, r.callDice)
+	work := time.Duration(float64(r.timing.work) * (0.8 + 0.4*r.work.Float64()))
+	return r.plan(work, r.flakyCalls)
 }
 
-// planHealth decides a health check, which is no work.
+// planHealth returns the plan of a health check, which takes no work.
 func (r *region) planHealth() plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,28 +114,28 @@ func (r *region) planHealth() plan {
 	case Lying:
 		return plan{hung: r.hung, status: http.StatusOK}
 	case Slow:
-		return r.decide(r.pace.work, nil)
+		return r.plan(r.timing.work, nil)
 	default:
-		return r.decide(0, r.healthDice)
+		return r.plan(0, r.flakyHealth)
 	}
 }
 
-// decide needs r.mu.
-func (r *region) decide(work time.Duration, dice *rand.Rand) plan {
+// plan requires r.mu.
+func (r *region) plan(work time.Duration, flaky *rand.Rand) plan {
 	p := plan{hung: r.hung, after: work, status: http.StatusOK}
 	switch r.fault.Kind {
 	case Hang:
-		p.never = true
+		p.hang = true
 	case Slow:
-		p.after = slowness * work
+		p.after = slowFactor * work
 	case Error, Lying:
-		p.after, p.status = r.pace.quickly, http.StatusServiceUnavailable
+		p.after, p.status = r.timing.errorDelay, http.StatusServiceUnavailable
 	case Flaky:
-		if dice.Float64() < r.fault.Share {
-			p.after, p.status = r.pace.quickly, http.StatusServiceUnavailable
+		if flaky.Float64() < r.fault.Share {
+			p.after, p.status = r.timing.errorDelay, http.StatusServiceUnavailable
 		}
 	case RateLimited:
-		p.after, p.status = r.pace.quickly, http.StatusTooManyRequests
+		p.after, p.status = r.timing.errorDelay, http.StatusTooManyRequests
 	}
 	return p
 }
@@ -149,10 +148,9 @@ func (s *Server) region(name string) (*region, error) {
 	return nil, fmt.Errorf("unknown region %q: use %s", name, oneOf(regionNames))
 }
 
-// SetFault changes how a region behaves from the next call on; Hang also takes the
-// calls being worked on. A hung call stays hung, whatever is set later. A Flaky
-// region starts its sequence of failures anew. The error of an unknown region,
-// an unknown kind or a share out of range names what is allowed.
+// SetFault sets a region's fault for all later calls. Hang also affects the calls in
+// progress, and a hung call stays hung. Flaky restarts its sequence of failures. The
+// error of an invalid region or fault lists the allowed values.
 func (s *Server) SetFault(region string, f Fault) error {
 	r, err := s.region(region)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The tools whose requests the endpoints serve, as Call.Tool names them.
+// The values of Call.Tool.
 const (
 	toolStatus = "get_delivery_status"
 	toolEvents = "get_tracking_events"
@@ -43,66 +43,66 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// answer is the result of a call's work: a status and what to send as JSON.
-type answer func(r *http.Request, body []byte) (status int, value any)
+// endpoint returns the status and the JSON value of a successful call.
+type endpoint func(r *http.Request, body []byte) (status int, value any)
 
-// call serves an API call: it arrives, meets the region's fault, and is answered.
-func (s *Server) call(reg *region, tool string, work answer) http.Handler {
+// call serves an API call with the region's fault.
+func (s *Server) call(reg *region, tool string, answer endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind := Customer
 		if r.Header.Get("X-Call-Kind") == string(Probe) {
 			kind = Probe
 		}
-		s.serve(w, r, reg, Call{Tool: tool, Kind: kind}, reg.planCall, work)
+		s.serve(w, r, reg, Call{Tool: tool, Kind: kind}, reg.planCall, answer)
 	})
 }
 
 // health serves a health check.
 func (s *Server) health(reg *region) http.Handler {
-	fine := func(*http.Request, []byte) (int, any) {
+	ok := func(*http.Request, []byte) (int, any) {
 		return http.StatusOK, map[string]string{"status": "ok"}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.serve(w, r, reg, Call{Tool: toolHealth, Kind: HealthCheck}, reg.planHealth, fine)
+		s.serve(w, r, reg, Call{Tool: toolHealth, Kind: HealthCheck}, reg.planHealth, ok)
 	})
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, reg *region, c Call, decide func() plan, work answer) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, reg *region, c Call, newPlan func() plan, answer endpoint) {
 	c.At = time.Now()
 	if reg != s.orders {
 		c.Region = reg.name
 	}
-	n := s.journal.arrive(c)
+	n := s.calls.start(c)
 
-	// Until a body is read the server does not notice that its client has left.
+	// net/http detects a closed connection only after the body is read.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	p := decide()
-	if !s.work(r.Context(), p) {
-		s.journal.leave(n, c.Region, 0)
-		// A plain return would be answered with an empty 200.
+	p := newPlan()
+	if !s.wait(r.Context(), p) {
+		s.calls.end(n, c.Region, 0)
+		// A plain return would send an empty 200.
 		panic(http.ErrAbortHandler)
 	}
 
 	status, value := p.status, any(nil)
 	switch {
 	case status == http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", strconv.Itoa(reg.pace.retryAfter))
+		w.Header().Set("Retry-After", strconv.Itoa(reg.timing.retryAfter))
 		value = failure{"too many requests"}
 	case status != http.StatusOK:
-		value = failure{"the carrier is out of order"}
+		value = failure{"the carrier is unavailable"}
 	case err != nil:
 		status, value = http.StatusBadRequest, failure{"the body could not be read"}
 	default:
-		status, value = work(r, body)
+		status, value = answer(r, body)
 	}
-	// Recorded before it is sent: whoever has the answer finds it counted.
-	s.journal.leave(n, c.Region, status)
+	// Recorded before it is sent, so that a client with an answer finds it counted.
+	s.calls.end(n, c.Region, status)
 	respond(w, status, value)
 }
 
-// work waits out p and reports whether the call is to be answered.
-func (s *Server) work(ctx context.Context, p plan) bool {
-	if !p.never {
+// wait waits for the duration of p and reports whether to answer the call.
+func (s *Server) wait(ctx context.Context, p plan) bool {
+	if !p.hang {
 		timer := time.NewTimer(p.after)
 		defer timer.Stop()
 		select {
@@ -122,7 +122,7 @@ func (s *Server) work(ctx context.Context, p plan) bool {
 	return false
 }
 
-// notFound says what would have been found.
+// notFound answers with the valid regions or endpoints.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if first != "" && first != "admin" && first != ordersName && !slices.Contains(regionNames, first) {
@@ -134,7 +134,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 		"GET /admin, POST /admin/{region}/fault or POST /admin/reset"})
 }
 
-// failure is the body of every answer that is not a success.
+// failure is the body of an error.
 type failure struct {
 	Error string `json:"error"`
 }
@@ -144,5 +144,5 @@ func respond(w http.ResponseWriter, status int, value any) {
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(value) // the client may have left
+	_ = encoder.Encode(value) // fails if the client has disconnected
 }

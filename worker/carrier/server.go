@@ -1,7 +1,7 @@
-// Package carrier simulates a parcel carrier's API whose regions can be made to
-// fail on command, beside an order database that never fails. It is a real HTTP
-// server: a hung call hangs a real connection. It records every call that reaches
-// it, so that what a circuit breaker kept away is measured rather than believed.
+// Package carrier simulates a parcel carrier's API with two regions, and an order
+// database. Each region can be given a fault. The order database never fails. The
+// simulator is a real HTTP server, so a hung call holds a real connection. It records
+// every call that reaches it.
 package carrier
 
 import (
@@ -13,18 +13,17 @@ import (
 	"time"
 )
 
-// Options configure Start. The zero value is a healthy carrier at its real pace.
+// Options configure Start. The zero value is a healthy carrier in real time.
 type Options struct {
-	// Addr is where to listen. Empty: a free port of 127.0.0.1. Whoever reaches
-	// it may change faults.
+	// Addr is the address to listen on. Empty: a free port of 127.0.0.1. Every client
+	// may change faults.
 	Addr string
-	// Work is the mean time of a healthy call at speed 1; each call takes between
-	// 80 and 120 percent of it. Zero: 2 seconds.
+	// Work is the mean duration of a healthy call at speed 1. Each call takes 80 to
+	// 120 percent of it. Zero: 2 seconds.
 	Work time.Duration
 	// Speed divides every duration of the simulation. Zero: 1.
 	Speed float64
-	// Seed decides the spread of the work and which calls a flaky region fails.
-	// Two servers with one seed and one order of calls behave alike.
+	// Seed determines the duration of each call, and which calls a flaky region fails.
 	Seed uint64
 }
 
@@ -34,17 +33,17 @@ type Server struct {
 	speed   float64
 	regions map[string]*region // fixed after Start
 	orders  *region
-	journal *journal
+	calls   *callLog
 
 	http     *http.Server
-	stopping chan struct{}  // closed by Stop: nothing is worked on any more
-	serving  chan struct{}  // closed when no connection will be accepted any more
+	stopping chan struct{}  // closed by Stop; calls in progress end unanswered
+	serving  chan struct{}  // closed when no more connections are accepted
 	conns    sync.WaitGroup // open connections; grows only until serving is closed
 	stop     sync.Once
 }
 
-// Start listens and serves until Stop. It fails where it cannot listen, or where
-// Work or Speed is negative or not a number.
+// Start listens and serves until Stop. It fails if it cannot listen, or if Work or
+// Speed is invalid.
 func Start(o Options) (*Server, error) {
 	if o.Addr == "" {
 		o.Addr = "127.0.0.1:0"
@@ -70,13 +69,13 @@ func Start(o Options) (*Server, error) {
 		url:      "http://" + listener.Addr().String(),
 		speed:    o.Speed,
 		regions:  make(map[string]*region, len(regionNames)),
-		orders:   newRegion(ordersName, newPace(orderWork, o.Speed), o.Seed),
-		journal:  newJournal(),
+		orders:   newRegion(ordersName, newTiming(orderWork, o.Speed), o.Seed),
+		calls:    newCallLog(),
 		stopping: make(chan struct{}),
 		serving:  make(chan struct{}),
 	}
 	for _, name := range regionNames {
-		s.regions[name] = newRegion(name, newPace(o.Work, o.Speed), o.Seed)
+		s.regions[name] = newRegion(name, newTiming(o.Work, o.Speed), o.Seed)
 	}
 	s.http = &http.Server{
 		Handler:           s.routes(),
@@ -85,7 +84,7 @@ func Start(o Options) (*Server, error) {
 	}
 	go func() {
 		defer close(s.serving)
-		_ = s.http.Serve(listener) // always ErrServerClosed: the listener is ours
+		_ = s.http.Serve(listener) // always ErrServerClosed
 	}()
 	return s, nil
 }
@@ -93,8 +92,8 @@ func Start(o Options) (*Server, error) {
 // URL is the server's address, such as http://127.0.0.1:8080, without a path.
 func (s *Server) URL() string { return s.url }
 
-// Stop cuts every connection, hung ones too, and returns when no goroutine of the
-// server is left. Further calls do nothing. Calls and State stay readable.
+// Stop closes every connection and returns when no goroutine of the server is left.
+// It may be called again. Calls and State stay readable.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		close(s.stopping)
@@ -104,7 +103,7 @@ func (s *Server) Stop() {
 	})
 }
 
-// track counts open connections: the http.Server does not wait for its own.
+// track counts open connections, because http.Server does not wait for them.
 func (s *Server) track(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:

@@ -16,15 +16,15 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
 )
 
-func TestStart_RefusesWhatCannotRun(t *testing.T) {
+func TestStart_InvalidOptions(t *testing.T) {
 	t.Parallel()
 	taken := start(t, carrier.Options{})
 	for name, o := range map[string]carrier.Options{
-		"negative work":   {Work: -time.Second},
-		"negative speed":  {Speed: -1},
-		"speed no number": {Speed: math.NaN()},
-		"infinite speed":  {Speed: math.Inf(1)},
-		"address in use":  {Addr: taken.URL()[len("http://"):]},
+		"negative work":  {Work: -time.Second},
+		"negative speed": {Speed: -1},
+		"speed NaN":      {Speed: math.NaN()},
+		"infinite speed": {Speed: math.Inf(1)},
+		"address in use": {Addr: taken.URL()[len("http://"):]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestEveryToolIsServed(t *testing.T) {
 	}
 }
 
-func TestOrdersAreServedWhateverTheCarrierDoes(t *testing.T) {
+func TestOrders_AreServedDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Speed: fast})
 	db := &orders.Tools{BaseURL: s.URL(), HTTP: client(t, s).HTTP}
@@ -86,7 +86,7 @@ func TestOrdersAreServedWhateverTheCarrierDoes(t *testing.T) {
 	assert.Equal(t, 3, s.Count(func(c carrier.Call) bool { return c.Region == "" && c.Tool == orders.LookupOrder }))
 }
 
-func TestUnknownIdentifiersAreNotFound(t *testing.T) {
+func TestUnknownIdentifiers_AreNotFound(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Speed: fast})
 	c := client(t, s)
@@ -111,7 +111,7 @@ func TestUnknownIdentifiersAreNotFound(t *testing.T) {
 	}
 }
 
-func TestStop_EndsHungCallsAtOnce(t *testing.T) {
+func TestStop_EndsHungCalls(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Work: never})
 	c := client(t, s)
@@ -129,9 +129,9 @@ func TestStop_EndsHungCallsAtOnce(t *testing.T) {
 	for _, result := range []<-chan error{working, hung} {
 		var appErr *temporal.ApplicationError
 		require.ErrorAs(t, <-result, &appErr)
-		assert.Equal(t, "ConnectionFailed", appErr.Type(), "a cut connection is no answer")
+		assert.Equal(t, "ConnectionFailed", appErr.Type(), "the connection was closed without an answer")
 	}
 	assert.Zero(t, s.State().Regions[carrier.EUWest].InFlight)
 	assert.Equal(t, 2, s.Count(func(c carrier.Call) bool { return c.Status == 0 }), "neither was answered")
-	assert.Error(t, status(t, c, carrier.EUWest), "nobody listens")
+	assert.Error(t, status(t, c, carrier.EUWest), "the server does not listen any more")
 }

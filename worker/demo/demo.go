@@ -17,67 +17,67 @@ import (
 )
 
 const (
-	// ReportFile and TimelineFile are written into Options.Dir.
+	// ReportFile and TimelineFile are written to Options.Dir.
 	ReportFile   = "demo-report.json"
 	TimelineFile = "demo-timeline.svg"
 )
 
 var carrierKey = breaker.Key{Dependency: carriertools.Dependency, Region: region}
 
-// faults are those that a breaker opens on.
+// faults are the faults that open a breaker.
 var faults = []carrier.FaultKind{carrier.Hang, carrier.Slow, carrier.Error, carrier.Flaky, carrier.Lying}
 
 // Options configure a demo.
 type Options struct {
-	// Fault is what happens to the carrier. Empty: it hangs.
+	// Fault is the carrier's fault. Empty: hang.
 	Fault carrier.FaultKind
-	// Dir is where report and picture go. Empty: the working directory.
+	// Dir is the directory for the report and the picture. Empty: the working directory.
 	Dir string
-	// Out takes what is told. Terminal says that it is one, and shows live state.
+	// Out receives the progress. Terminal tells that it is a terminal, which shows live
+	// status.
 	Out      io.Writer
 	Terminal bool
 }
 
-// Run plays the four acts on a, which runs no worker yet, and leaves a worker
-// with the breaker running; stop it with the function given, also after an error.
+// Run runs the four phases on a, which must not have a worker yet. It leaves a worker
+// with the breaker running. The caller must call stop, also after an error.
 func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func(), err error) {
 	if o.Fault == "" {
 		o.Fault = carrier.Hang
 	}
 	stop = func() {}
 	if !slices.Contains(faults, o.Fault) {
-		return report, stop, fmt.Errorf("fault: %q does not open a breaker; one of %v does", o.Fault, faults)
+		return report, stop, fmt.Errorf("fault %q does not open a breaker: use one of %v", o.Fault, faults)
 	}
-	s := newStory(a)
-	tell := newTeller(o.Out, o.Terminal, s)
-	defer tell.close()
+	s := newScenario(a)
+	show := newDisplay(o.Out, o.Terminal, s)
+	defer show.close()
 
 	if a.Options.Speed != 1 {
-		tell.line(fmt.Sprintf("At speed %g a second of the clock is %g of the story. The breaker's own words quote the clock.", a.Options.Speed, a.Options.Speed))
+		show.line(fmt.Sprintf("At speed %g, one second of real time is %g simulated seconds. The breaker's reasons are in real time.", a.Options.Speed, a.Options.Speed))
 	}
 	start := func(unprotected bool) error {
 		stop()
 		stop = func() {}
 		w, err := a.StartWorker(app.WorkerOptions{
-			Unprotected: unprotected, OnTransition: s.transition,
-			Interceptors: []sdkinterceptor.WorkerInterceptor{s.meter},
+			Unprotected: unprotected, OnTransition: s.onTransition,
+			Interceptors: []sdkinterceptor.WorkerInterceptor{s.failedCalls},
 		})
 		if err == nil {
 			stop = w.Stop
-			tell.watch(w.Plugin)
+			show.watch(w.Plugin)
 		}
 		return err
 	}
-	// fault and repair change the carrier and give the moment.
-	set := func(kind carrier.FaultKind) (time.Time, error) {
+	setFault := func(kind carrier.FaultKind) (time.Time, error) {
 		return time.Now(), a.Carrier.SetFault(region, carrier.Fault{Kind: kind, Share: flakyShare(kind)})
 	}
 
-	tell.act("1/4 healthy", "Support agents answer tickets; the carrier works.")
+	show.phase("1/4 healthy", "Support agents answer tickets. The carrier is healthy.")
 	if err := start(false); err != nil {
 		return report, stop, err
 	}
-	healthyBegan := time.Now()
+	healthyStart := time.Now()
 	end := s.traffic(ctx)
 	err = s.pause(ctx, 30*time.Second)
 	end()
@@ -85,14 +85,14 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 		return report, stop, err
 	}
 
-	tell.act("2/4 outage, no breaker", fmt.Sprintf("The carrier's fault: %s. Every call waits, Temporal retries, the model tries once more.", o.Fault))
+	show.phase("2/4 outage, no breaker", fmt.Sprintf("The carrier gets the fault %s. Calls fail, Temporal retries them, and the model calls the tool again.", o.Fault))
 	if err := start(true); err != nil {
 		return report, stop, err
 	}
-	unprotectedBegan, end := time.Now(), s.traffic(ctx)
+	unprotectedStart, end := time.Now(), s.traffic(ctx)
 	err = s.pause(ctx, 10*time.Second)
 	if err == nil {
-		_, err = set(o.Fault)
+		_, err = setFault(o.Fault)
 	}
 	if err == nil {
 		err = s.pause(ctx, 20*time.Second)
@@ -101,21 +101,21 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 	if err != nil {
 		return report, stop, err
 	}
-	if _, err = set(carrier.Healthy); err != nil {
+	if _, err = setFault(carrier.Healthy); err != nil {
 		return report, stop, err
 	}
 
-	tell.act("3/4 the same outage, with the breaker", "The same fault again. Watch the breaker open, and the agents go on.")
+	show.phase("3/4 outage, with breaker", "The carrier gets the same fault. The breaker opens, and the agents continue without the carrier.")
 	if err := start(false); err != nil {
 		return report, stop, err
 	}
-	protectedBegan, end := time.Now(), s.traffic(ctx)
+	protectedStart, end := time.Now(), s.traffic(ctx)
 	faulted, opened, err := func() (faulted time.Time, opened breaker.Transition, err error) {
-		// Long enough for as many runs to be under way as ever will be.
+		// Until the number of running runs is steady.
 		if err = s.pause(ctx, 25*time.Second); err != nil {
 			return
 		}
-		if faulted, err = set(o.Fault); err != nil {
+		if faulted, err = setFault(o.Fault); err != nil {
 			return
 		}
 		if opened, err = s.await(ctx, breaker.Open, faulted, 5*time.Minute); err != nil {
@@ -128,8 +128,8 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 		return report, stop, err
 	}
 
-	tell.act("4/4 recovery", "The carrier is repaired. Nobody tells the breaker.")
-	repaired, err := set(carrier.Healthy)
+	show.phase("4/4 recovery", "The carrier is repaired. The breaker detects it by probes.")
+	repaired, err := setFault(carrier.Healthy)
 	var closed breaker.Transition
 	if err == nil {
 		closed, err = s.await(ctx, breaker.Closed, repaired, 15*time.Minute)
@@ -149,39 +149,39 @@ func Run(ctx context.Context, a *app.App, o Options) (report Report, stop func()
 	calls := a.Carrier.Calls()
 	report = Report{
 		Speed: a.Options.Speed, Fault: string(o.Fault),
-		Healthy:     s.act(healthyBegan, unprotectedBegan, calls),
-		Unprotected: s.act(unprotectedBegan, protectedBegan, calls),
-		Protected:   s.act(protectedBegan, repaired, calls),
-		Recovery:    s.act(repaired, recovered, calls),
+		Healthy:     s.phase(healthyStart, unprotectedStart, calls),
+		Unprotected: s.phase(unprotectedStart, protectedStart, calls),
+		Protected:   s.phase(protectedStart, repaired, calls),
+		Recovery:    s.phase(repaired, recovered, calls),
 		Breaker: Breaker{
 			LatencyThresholdSeconds: s.seconds(a.BreakerConfig().WithDefaults().Latency),
 			FaultToOpenSeconds:      s.seconds(opened.At.Sub(faulted)),
 			RepairToClosedSeconds:   s.seconds(closed.At.Sub(repaired)),
 		},
 	}
-	for _, act := range []*Act{&report.Healthy, &report.Unprotected, &report.Protected, &report.Recovery} {
-		act.against(report.Healthy)
+	for _, phase := range []*Phase{&report.Healthy, &report.Unprotected, &report.Protected, &report.Recovery} {
+		phase.compareTo(report.Healthy)
 	}
-	for _, t := range s.edges {
+	for _, t := range s.transitions {
 		report.Breaker.Transitions = append(report.Breaker.Transitions, Transition{
 			AtSeconds: s.seconds(t.At.Sub(faulted)), From: t.From.String(), To: t.To.String(), Reason: t.Reason.String(),
 		})
 	}
-	tell.close()
-	tell.table(report)
+	show.close()
+	show.table(report)
 	if err := report.write(filepath.Join(o.Dir, ReportFile)); err != nil {
 		return report, stop, err
 	}
-	err = timeline{story: s, calls: calls, acts: []actSpan{
-		{"healthy", healthyBegan, unprotectedBegan},
-		{"outage, no breaker", unprotectedBegan, protectedBegan},
-		{"with the breaker", protectedBegan, repaired},
+	err = timeline{scenario: s, calls: calls, phases: []phaseSpan{
+		{"healthy", healthyStart, unprotectedStart},
+		{"outage, no breaker", unprotectedStart, protectedStart},
+		{"outage, with breaker", protectedStart, repaired},
 		{"recovery", repaired, recovered},
 	}}.write(filepath.Join(o.Dir, TimelineFile))
 	return report, stop, err
 }
 
-// flakyShare is the share of calls that a flaky carrier fails.
+// flakyShare returns the share of calls that a flaky carrier fails.
 func flakyShare(kind carrier.FaultKind) float64 {
 	if kind == carrier.Flaky {
 		return 0.8

@@ -1,4 +1,4 @@
-// Package demo runs agents through an outage of their carrier: healthy, without
-// a breaker, with one, and through recovery. It measures what reached the
-// carrier by the carrier's own count, and writes a report and a picture.
+// Package demo runs agents through an outage of their carrier in four phases:
+// healthy, outage without a breaker, outage with a breaker, and recovery. The carrier
+// counts the calls that reach it. The demo writes a report and a picture.
 package demo

@@ -9,48 +9,47 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
 )
 
-// Report is what the demo measured. Seconds are those of the story: at speed 10
-// a second of the clock counts as ten.
+// Report is what the demo measured. Seconds are simulated: at speed 10, one second of
+// real time is ten simulated seconds.
 type Report struct {
 	Speed       float64 `json:"speed"`
 	Fault       string  `json:"fault"`
-	Healthy     Act     `json:"healthy"`
-	Unprotected Act     `json:"unprotected"`
-	Protected   Act     `json:"protected"`
-	Recovery    Act     `json:"recovery"`
+	Healthy     Phase   `json:"healthy"`
+	Unprotected Phase   `json:"unprotected"`
+	Protected   Phase   `json:"protected"`
+	Recovery    Phase   `json:"recovery"`
 	Breaker     Breaker `json:"breaker"`
 }
 
-// Act is one act's figures.
-type Act struct {
+// Phase holds the figures of one phase.
+type Phase struct {
 	Runs int `json:"runs"`
-	// RunSecondsMedian and RunSecondsMax are over the runs begun in this act.
+	// RunSecondsMedian and RunSecondsMax are over the runs started in this phase.
 	RunSecondsMedian float64 `json:"run_seconds_median"`
 	RunSecondsMax    float64 `json:"run_seconds_max"`
-	// RunRatioMedian is RunSecondsMedian to the healthy act's.
+	// RunRatioMedian is RunSecondsMedian divided by that of the healthy phase.
 	RunRatioMedian float64 `json:"run_ratio_median"`
-	// RunRatioMaxOnceOpen is the longest run begun while the breaker was open or
-	// half-open, to the healthy median; 0 where there was none.
+	// RunRatioMaxOnceOpen is the longest run started while the breaker was open or
+	// half-open, divided by the healthy median. 0: there was none.
 	RunRatioMaxOnceOpen float64 `json:"run_ratio_max_once_open"`
-	// ToolCalls is how many tools the models called, retries not counted.
+	// ToolCalls counts the models' tool calls, without retries.
 	ToolCalls int `json:"tool_calls"`
-	// CustomerCallsReached and ProbeCalls are the carrier's own counts.
+	// CustomerCallsReached and ProbeCalls are counted by the carrier.
 	CustomerCallsReached int `json:"customer_calls_reached"`
-	// CustomerCallsWhileOpen is how many reached it while the breaker was open or
-	// half-open, past the wireGrace of calls that were already on their way.
+	// CustomerCallsWhileOpen counts the customer calls that reached the carrier while
+	// the breaker was open or half-open. Calls within inFlightGrace are left out.
 	CustomerCallsWhileOpen int `json:"customer_calls_while_open"`
 	ProbeCalls             int `json:"probe_calls"`
-	// SlotSecondsWaiting is how long worker slots were held by carrier calls that
-	// failed in the end.
+	// SlotSecondsWaiting is how long failed carrier calls held worker slots.
 	SlotSecondsWaiting float64 `json:"slot_seconds_waiting"`
-	// PartialAnswers, Escalations and EmptyAnswers count how runs ended; the last
-	// are those that yielded nothing.
+	// PartialAnswers, Escalations and EmptyAnswers count runs by outcome. An empty
+	// answer holds no information for the customer.
 	PartialAnswers int `json:"partial_answers"`
 	Escalations    int `json:"escalations"`
 	EmptyAnswers   int `json:"empty_answers"`
 }
 
-// Breaker is what the carrier's breaker did in the acts with one.
+// Breaker holds the figures of the carrier's breaker.
 type Breaker struct {
 	LatencyThresholdSeconds float64      `json:"latency_threshold_seconds"`
 	FaultToOpenSeconds      float64      `json:"fault_to_open_seconds"`
@@ -58,7 +57,7 @@ type Breaker struct {
 	Transitions             []Transition `json:"transitions"`
 }
 
-// Transition is one edge, in seconds since the fault.
+// Transition is one transition. AtSeconds counts from the fault.
 type Transition struct {
 	AtSeconds float64 `json:"at_seconds"`
 	From      string  `json:"from"`
@@ -66,11 +65,11 @@ type Transition struct {
 	Reason    string  `json:"reason"`
 }
 
-// wireGrace is how long after an opening a call may still arrive that was let
-// pass before it, in real time.
-const wireGrace = 100 * time.Millisecond
+// inFlightGrace is how long after the opening a call that started before it may still
+// arrive at the carrier, in real time.
+const inFlightGrace = 100 * time.Millisecond
 
-// write puts the report into file.
+// write writes the report to file as JSON.
 func (r Report) write(file string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -79,54 +78,54 @@ func (r Report) write(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// act sums up the runs begun, and the calls that arrived, from begin to end.
-func (s *story) act(begin, end time.Time, calls []carrier.Call) Act {
-	var a Act
+// phase sums up the runs started and the calls received from begin to end.
+func (s *scenario) phase(begin, end time.Time, calls []carrier.Call) Phase {
+	var p Phase
 	var seconds []float64
 	for _, r := range s.runs {
-		if r.began.Before(begin) || !r.began.Before(end) {
+		if r.started.Before(begin) || !r.started.Before(end) {
 			continue
 		}
-		a.Runs++
-		a.ToolCalls += r.outcome.ToolCalls
+		p.Runs++
+		p.ToolCalls += r.outcome.ToolCalls
 		seconds = append(seconds, r.seconds)
-		if s.blocked(r.began, 0) {
-			a.RunRatioMaxOnceOpen = max(a.RunRatioMaxOnceOpen, r.seconds)
+		if s.refusing(r.started, 0) {
+			p.RunRatioMaxOnceOpen = max(p.RunRatioMaxOnceOpen, r.seconds)
 		}
 		if r.outcome.Partial {
-			a.PartialAnswers++
+			p.PartialAnswers++
 		}
 		if r.outcome.Escalation != "" {
-			a.Escalations++
+			p.Escalations++
 		}
 		if r.outcome.Empty {
-			a.EmptyAnswers++
+			p.EmptyAnswers++
 		}
 	}
-	a.RunSecondsMedian, a.RunSecondsMax = median(seconds), slices.Max(append(seconds, 0))
+	p.RunSecondsMedian, p.RunSecondsMax = median(seconds), slices.Max(append(seconds, 0))
 	for _, c := range calls {
 		if c.Region != region || c.At.Before(begin) || !c.At.Before(end) {
 			continue
 		}
 		switch c.Kind {
 		case carrier.Probe:
-			a.ProbeCalls++
+			p.ProbeCalls++
 		case carrier.Customer:
-			a.CustomerCallsReached++
-			if s.blocked(c.At, wireGrace) {
-				a.CustomerCallsWhileOpen++
+			p.CustomerCallsReached++
+			if s.refusing(c.At, inFlightGrace) {
+				p.CustomerCallsWhileOpen++
 			}
 		}
 	}
-	a.SlotSecondsWaiting = s.seconds(s.meter.wasted(begin, end))
-	return a
+	p.SlotSecondsWaiting = s.seconds(s.failedCalls.total(begin, end))
+	return p
 }
 
-// against puts an act's durations beside the healthy one's.
-func (a *Act) against(healthy Act) {
+// compareTo sets the ratios to the healthy phase.
+func (p *Phase) compareTo(healthy Phase) {
 	if healthy.RunSecondsMedian > 0 {
-		a.RunRatioMedian = a.RunSecondsMedian / healthy.RunSecondsMedian
-		a.RunRatioMaxOnceOpen /= healthy.RunSecondsMedian
+		p.RunRatioMedian = p.RunSecondsMedian / healthy.RunSecondsMedian
+		p.RunRatioMaxOnceOpen /= healthy.RunSecondsMedian
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 const (
 	pictureWidth  = 26 * vg.Centimeter
 	pictureHeight = 17 * vg.Centimeter
-	// bin is how wide a bar of calls is, in the story's seconds.
+	// bin is the width of a bar of calls, in simulated seconds.
 	bin = 5.0
-	// headroom leaves space over the highest bar for legend and names.
+	// headroom leaves space above the highest bar for the legend and the names.
 	headroom = 1.35
 )
 
@@ -40,21 +40,21 @@ var stateColors = map[breaker.State]color.RGBA{
 	breaker.Closed: green, breaker.Open: red, breaker.HalfOpen: orange, breaker.Recovering: yellow,
 }
 
-// timeline draws a story: the calls that reached the carrier, the breaker's
-// states as bands, and how long each run took.
+// timeline draws three plots: the calls that reached the carrier, the breaker's
+// states, and the duration of each run.
 type timeline struct {
-	story *story
-	calls []carrier.Call
-	// acts are the four of the demo, in order.
-	acts []actSpan
+	scenario *scenario
+	calls    []carrier.Call
+	// phases are in order.
+	phases []phaseSpan
 }
 
-type actSpan struct {
+type phaseSpan struct {
 	name       string
 	begin, end time.Time
 }
 
-func (t timeline) end() float64 { return t.story.at(t.acts[len(t.acts)-1].end) }
+func (t timeline) end() float64 { return t.scenario.at(t.phases[len(t.phases)-1].end) }
 
 func (t timeline) write(file string) error {
 	canvas := vgsvg.New(pictureWidth, pictureHeight)
@@ -69,8 +69,7 @@ func (t timeline) write(file string) error {
 		{draw: t.drawStates, from: 0.39, to: 0.53},
 		{draw: t.drawRuns, from: 0.01, to: 0.37},
 	}
-	// The three share one time axis: their data must begin and end at the same
-	// places, however wide each one's labels are.
+	// The plots share one time axis, so their data areas get the same width.
 	left, right := vg.Length(0), dc.Max.X
 	for i := range rows {
 		r := &rows[i]
@@ -79,7 +78,7 @@ func (t timeline) write(file string) error {
 			return fmt.Errorf("drawing the timeline: %w", err)
 		}
 		r.plot.X.Min, r.plot.X.Max = 0, t.end()
-		if err := t.markActs(r.plot); err != nil {
+		if err := t.markPhases(r.plot); err != nil {
 			return fmt.Errorf("drawing the timeline: %w", err)
 		}
 		r.area = draw.Canvas{Canvas: dc.Canvas, Rectangle: vg.Rectangle{
@@ -102,13 +101,13 @@ func (t timeline) write(file string) error {
 	return os.WriteFile(file, svg.Bytes(), 0o644)
 }
 
-// drawCalls counts the calls that reached the failing region, probes on top.
+// drawCalls draws the calls that reached the failing region as bars, probes on top.
 func (t timeline) drawCalls(p *plot.Plot) error {
-	p.Y.Label.Text = "calls reaching the carrier in 5 s"
+	p.Y.Label.Text = "calls reaching the carrier per 5 s"
 	bins := int(t.end()/bin) + 1
 	customers, probes := make([]float64, bins), make([]float64, bins)
 	for _, c := range t.calls {
-		at := int(t.story.at(c.At) / bin)
+		at := int(t.scenario.at(c.At) / bin)
 		if c.Region != region || at < 0 || at >= bins {
 			continue
 		}
@@ -131,27 +130,27 @@ func (t timeline) drawCalls(p *plot.Plot) error {
 		highest = max(highest, customers[i]+probes[i])
 	}
 	p.Y.Min, p.Y.Max = 0, highest*headroom
-	p.Legend.Add("customers' calls", swatch{blue})
+	p.Legend.Add("customer calls", swatch{blue})
 	p.Legend.Add("probes", swatch{red})
-	return t.nameActs(p)
+	return t.namePhases(p)
 }
 
-// drawStates is a band of the breaker's states.
+// drawStates draws the breaker's states as a band.
 func (t timeline) drawStates(p *plot.Plot) error {
 	p.Y.Label.Text = "breaker"
 	p.Y.Min, p.Y.Max = 0, 1
 	p.Y.Tick.Marker = plot.ConstantTicks(nil)
 	p.HideX()
-	without := t.acts[1]
-	if err := addBox(p, 0, 0, t.story.at(without.begin), 1, green); err != nil {
+	without := t.phases[1]
+	if err := addBox(p, 0, 0, t.scenario.at(without.begin), 1, green); err != nil {
 		return err
 	}
-	if err := addBox(p, t.story.at(without.begin), 0, t.story.at(without.end), 1, pale); err != nil {
+	if err := addBox(p, t.scenario.at(without.begin), 0, t.scenario.at(without.end), 1, pale); err != nil {
 		return err
 	}
-	state, from := breaker.Closed, t.story.at(without.end)
-	for _, e := range t.story.edges {
-		at := t.story.at(e.At)
+	state, from := breaker.Closed, t.scenario.at(without.end)
+	for _, e := range t.scenario.transitions {
+		at := t.scenario.at(e.At)
 		if err := addBox(p, from, 0, at, 1, stateColors[state]); err != nil {
 			return err
 		}
@@ -167,14 +166,14 @@ func (t timeline) drawStates(p *plot.Plot) error {
 	return nil
 }
 
-// drawRuns is one point a run: when it began, how long it took, how it ended.
+// drawRuns draws one point per run: start, duration and outcome.
 func (t timeline) drawRuns(p *plot.Plot) error {
-	p.X.Label.Text = "seconds of the story"
-	p.Y.Label.Text = "run, seconds"
-	var whole, partial, empty plotter.XYs
+	p.X.Label.Text = "simulated seconds"
+	p.Y.Label.Text = "run duration, seconds"
+	var complete, partial, empty plotter.XYs
 	highest := 1.0
-	for _, r := range t.story.runs {
-		point := plotter.XY{X: t.story.at(r.began), Y: r.seconds}
+	for _, r := range t.scenario.runs {
+		point := plotter.XY{X: t.scenario.at(r.started), Y: r.seconds}
 		highest = max(highest, r.seconds)
 		switch {
 		case r.outcome.Empty:
@@ -182,14 +181,14 @@ func (t timeline) drawRuns(p *plot.Plot) error {
 		case r.outcome.Partial:
 			partial = append(partial, point)
 		default:
-			whole = append(whole, point)
+			complete = append(complete, point)
 		}
 	}
 	for _, series := range []struct {
 		name   string
 		points plotter.XYs
 		color  color.RGBA
-	}{{"whole answer", whole, green}, {"partial answer, escalated", partial, orange}, {"no answer", empty, red}} {
+	}{{"complete answer", complete, green}, {"partial answer, escalated", partial, orange}, {"no answer", empty, red}} {
 		if len(series.points) == 0 {
 			continue
 		}
@@ -205,10 +204,10 @@ func (t timeline) drawRuns(p *plot.Plot) error {
 	return nil
 }
 
-// markActs draws a line where each act begins.
-func (t timeline) markActs(p *plot.Plot) error {
-	for _, act := range t.acts[1:] {
-		x := t.story.at(act.begin)
+// markPhases draws a line at the start of each phase.
+func (t timeline) markPhases(p *plot.Plot) error {
+	for _, phase := range t.phases[1:] {
+		x := t.scenario.at(phase.begin)
 		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}})
 		if err != nil {
 			return err
@@ -219,11 +218,11 @@ func (t timeline) markActs(p *plot.Plot) error {
 	return nil
 }
 
-func (t timeline) nameActs(p *plot.Plot) error {
+func (t timeline) namePhases(p *plot.Plot) error {
 	var names plotter.XYLabels
-	for _, act := range t.acts {
-		names.XYs = append(names.XYs, plotter.XY{X: t.story.at(act.begin), Y: p.Y.Max * 0.94})
-		names.Labels = append(names.Labels, " "+act.name)
+	for _, phase := range t.phases {
+		names.XYs = append(names.XYs, plotter.XY{X: t.scenario.at(phase.begin), Y: p.Y.Max * 0.94})
+		names.Labels = append(names.Labels, " "+phase.name)
 	}
 	labels, err := plotter.NewLabels(names)
 	if err != nil {
@@ -242,21 +241,21 @@ func newPlot() *plot.Plot {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle.Font.Size = vg.Points(9)
 		axis.Tick.Label.Font.Size = vg.Points(8)
-		axis.Tick.Marker = wholeTicks{}
+		axis.Tick.Marker = integerTicks{}
 	}
 	p.Legend.TextStyle.Font.Size = vg.Points(8)
 	p.Legend.Padding = vg.Points(1.5)
-	// Where the act without a breaker leaves room.
+	// The phase without a breaker leaves room there.
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = pictureWidth*0.42, -vg.Points(10)
 	return p
 }
 
-// wholeTicks labels ticks by whole numbers.
-type wholeTicks struct{}
+// integerTicks labels ticks with integers.
+type integerTicks struct{}
 
-// Ticks are gonum's own, labelled anew.
-func (wholeTicks) Ticks(low, high float64) []plot.Tick {
+// Ticks returns gonum's default ticks with integer labels.
+func (integerTicks) Ticks(low, high float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(low, high)
 	for i := range ticks {
 		if ticks[i].Label != "" {
@@ -279,10 +278,10 @@ func addBox(p *plot.Plot, x0, y0, x1, y1 float64, fill color.Color) error {
 	return nil
 }
 
-// swatch is a colour in a legend.
+// swatch is a coloured box in a legend.
 type swatch struct{ color color.Color }
 
-// Thumbnail fills the legend's box.
+// Thumbnail draws the box.
 func (s swatch) Thumbnail(c *draw.Canvas) {
 	c.FillPolygon(s.color, []vg.Point{
 		{X: c.Min.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Max.Y}, {X: c.Min.X, Y: c.Max.Y},

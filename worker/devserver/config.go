@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -13,8 +15,8 @@ import (
 
 const clusterName = "active"
 
-// staticConfig has no metrics and no pprof section: without one the server
-// opens no listener for it.
+// staticConfig has no metrics and no pprof section, so the server opens no listener
+// for them.
 func staticConfig(p ports, db *config.SQL) *config.Config {
 	frontend := address(p.frontend)
 	off := config.HistoryArchival{State: config.ArchivalDisabled}
@@ -56,8 +58,8 @@ func service(port int) config.Service {
 	return config.Service{RPC: config.RPC{GRPCPort: port, BindOnIP: loopback}}
 }
 
-// hosts name every service's only address. Services that know their hosts need
-// no membership protocol, so none of its listeners are opened.
+// hosts returns the only address of each service. With static hosts the server needs
+// no membership protocol and opens no listeners for it.
 func hosts(p ports) map[primitives.ServiceName]static.Hosts {
 	return map[primitives.ServiceName]static.Hosts{
 		primitives.FrontendService: static.SingleLocalHost(address(p.frontend)),
@@ -67,66 +69,60 @@ func hosts(p ports) map[primitives.ServiceName]static.Hosts {
 	}
 }
 
-// plenty is a rate that one process with one database never reaches.
-const plenty = 1_000_000
+// unlimited is a rate that one process with one database never reaches.
+const unlimited = 1_000_000
 
-// longPoll is how long the server lets a caller wait for a workflow's result or
-// update before the caller has to ask again. Callers do so by themselves.
+// longPoll bounds a caller's wait for a workflow's result or update. The SDK then asks
+// again.
 //
-// The server drops the news of a closed workflow when the one before has not
-// been fetched yet, which a busy machine with few cores does to one caller in
-// thirty. The caller learns of it when it asks again: after the server's
-// default of 20 seconds, were it not for this.
+// On a busy machine the server loses about one in thirty notifications of a closed
+// workflow. The caller then gets the result at its next poll, which would be after 20
+// seconds with the server's default.
 const longPoll = time.Second
 
-// dynamicConfig changes only what a server on a developer's machine needs.
-// Limits that a workflow's design has to live with (history size, updates in
-// flight, callers waiting at once) stay as they are in production.
+// dynamicConfig sets what a server on a developer's machine needs. Limits that affect
+// a workflow's design (history size, updates in flight, waiting callers) keep their
+// production values.
 func dynamicConfig(o Options) dynamicconfig.StaticClient {
 	c := dynamicconfig.StaticClient{
-		// Updates and eager starts are on by default today; a development
-		// server depends on them too much to leave that to a release.
+		// On by default today. Set here so that a new release cannot change it.
 		dynamicconfig.FrontendEnableUpdateWorkflowExecution.Key():              true,
 		dynamicconfig.FrontendEnableUpdateWorkflowExecutionAsyncAccepted.Key(): true,
 		dynamicconfig.EnableEagerWorkflowStart.Key():                           true,
 		dynamicconfig.EnableActivityEagerExecution.Key():                       true,
 
-		// The production rates protect a shared cluster. Here they would only
-		// throttle a demonstration or a load test.
-		dynamicconfig.FrontendRPS.Key():                                                        plenty,
-		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():                                 plenty,
-		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key():                       plenty,
-		dynamicconfig.FrontendNamespaceReplicationInducingAPIsRPS.Key():                        plenty,
-		dynamicconfig.FrontendMaxNamespaceNamespaceReplicationInducingAPIsRPSPerInstance.Key(): plenty,
-		dynamicconfig.FrontendGlobalNamespaceNamespaceReplicationInducingAPIsRPS.Key():         plenty,
-		dynamicconfig.FrontendPersistenceMaxQPS.Key():                                          plenty,
-		dynamicconfig.MatchingRPS.Key():                                                        plenty,
-		dynamicconfig.MatchingPersistenceMaxQPS.Key():                                          plenty,
-		dynamicconfig.HistoryRPS.Key():                                                         plenty,
-		dynamicconfig.HistoryPersistenceMaxQPS.Key():                                           plenty,
-		dynamicconfig.WorkerPersistenceMaxQPS.Key():                                            plenty,
+		// The production rates would throttle a demonstration or a load test.
+		dynamicconfig.FrontendRPS.Key():                                                        unlimited,
+		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():                                 unlimited,
+		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key():                       unlimited,
+		dynamicconfig.FrontendNamespaceReplicationInducingAPIsRPS.Key():                        unlimited,
+		dynamicconfig.FrontendMaxNamespaceNamespaceReplicationInducingAPIsRPSPerInstance.Key(): unlimited,
+		dynamicconfig.FrontendGlobalNamespaceNamespaceReplicationInducingAPIsRPS.Key():         unlimited,
+		dynamicconfig.FrontendPersistenceMaxQPS.Key():                                          unlimited,
+		dynamicconfig.MatchingRPS.Key():                                                        unlimited,
+		dynamicconfig.MatchingPersistenceMaxQPS.Key():                                          unlimited,
+		dynamicconfig.HistoryRPS.Key():                                                         unlimited,
+		dynamicconfig.HistoryPersistenceMaxQPS.Key():                                           unlimited,
+		dynamicconfig.WorkerPersistenceMaxQPS.Key():                                            unlimited,
 
-		// One matching host has nobody to spread a task queue over: more
-		// partitions would only forward tasks to itself.
+		// With one matching host, more partitions would only forward tasks to itself.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
 
 		dynamicconfig.HistoryLongPollExpirationInterval.Key(): longPoll,
 
-		// A search attribute added while the server runs is usable at once.
+		// A search attribute added to a running server is usable at once.
 		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key(): true,
 
-		// The server asks its vendor for newer versions otherwise.
+		// No requests to the vendor.
 		dynamicconfig.EnableServerVersionCheck.Key(): false,
 
-		// Sweepers for clusters that live for months; each is a workflow that
-		// polls.
+		// Cleanup workflows that only a long-lived cluster needs.
 		dynamicconfig.TaskQueueScannerEnabled.Key(): false,
 		dynamicconfig.HistoryScannerEnabled.Key():   false,
 
-		// Children of a closed workflow are handled on the spot instead of by
-		// a system worker. The server never stops that worker, and it would
-		// poll whatever server gets the port next.
+		// The server never stops this system worker, which would then poll the next
+		// server on the same port. Without it, children are closed synchronously.
 		dynamicconfig.EnableParentClosePolicyWorker.Key(): false,
 	}
 	if o.TimerResolution > 0 {

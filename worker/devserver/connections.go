@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -13,9 +15,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// connections remembers the gRPC connections that the server's services open
-// to each other. The server never closes them: left alone, they would go on
-// trying to reach the old ports for as long as the process lives.
+// connections records the gRPC connections between the server's services. The server
+// never closes them, and they would reconnect to the old ports until the process ends.
 type connections struct {
 	mu   sync.Mutex
 	open map[*grpc.ClientConn]struct{}
@@ -42,8 +43,7 @@ func (c *connections) close() {
 	}
 }
 
-// NewFactory gives the server's own client factory, on connections that are
-// remembered.
+// NewFactory returns the server's own client factory with recorded connections.
 func (c *connections) NewFactory(
 	rpcFactory common.RPCFactory,
 	monitor membership.Monitor,
@@ -55,26 +55,26 @@ func (c *connections) NewFactory(
 	throttledLogger log.Logger,
 ) serverclient.Factory {
 	return serverclient.NewFactoryProvider().NewFactory(
-		rememberedRPC{rpcFactory, c}, monitor, metricsHandler, dc, testHooks, shards, logger, throttledLogger)
+		recordingRPC{rpcFactory, c}, monitor, metricsHandler, dc, testHooks, shards, logger, throttledLogger)
 }
 
-type rememberedRPC struct {
+type recordingRPC struct {
 	common.RPCFactory
 	in *connections
 }
 
-func (r rememberedRPC) CreateRemoteFrontendGRPCConnection(address string) *grpc.ClientConn {
+func (r recordingRPC) CreateRemoteFrontendGRPCConnection(address string) *grpc.ClientConn {
 	return r.in.add(r.RPCFactory.CreateRemoteFrontendGRPCConnection(address))
 }
 
-func (r rememberedRPC) CreateLocalFrontendGRPCConnection() *grpc.ClientConn {
+func (r recordingRPC) CreateLocalFrontendGRPCConnection() *grpc.ClientConn {
 	return r.in.add(r.RPCFactory.CreateLocalFrontendGRPCConnection())
 }
 
-func (r rememberedRPC) CreateHistoryGRPCConnection(address string) *grpc.ClientConn {
+func (r recordingRPC) CreateHistoryGRPCConnection(address string) *grpc.ClientConn {
 	return r.in.add(r.RPCFactory.CreateHistoryGRPCConnection(address))
 }
 
-func (r rememberedRPC) CreateMatchingGRPCConnection(address string) *grpc.ClientConn {
+func (r recordingRPC) CreateMatchingGRPCConnection(address string) *grpc.ClientConn {
 	return r.in.add(r.RPCFactory.CreateMatchingGRPCConnection(address))
 }

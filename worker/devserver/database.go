@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -23,26 +25,24 @@ import (
 
 // database is one server's SQLite database.
 //
-// The server's SQLite plugin keeps one connection a database open until the
-// process ends, whatever is closed. So an in-memory database outlives its
-// server: release empties it. A file stays locked against other processes, and
-// a file deleted between two servers of one process would be written on
-// unseen: openDatabase refuses that.
+// The server's SQLite plugin keeps one connection per database open until the process
+// ends. So an in-memory database outlives its server, and release empties it. A file
+// stays locked against other processes. A file that was deleted meanwhile would be
+// written invisibly, so openDatabase refuses it.
 type database struct {
 	config *config.SQL
 	file   string // absolute; empty in memory
 }
 
-// filesInUse holds the files of this process's running servers. SQLite's own
-// lock keeps other processes out, but not a second server in this one, which
-// would share the connection.
+// filesInUse holds the files of this process's running servers. SQLite's lock does not
+// exclude a second server in this process, which would share the connection.
 var filesInUse sync.Map // absolute path → struct{}
 
 func openDatabase(file string) (*database, error) {
 	if file == "" {
 		return &database{config: &config.SQL{
 			PluginName:   sqliteplugin.PluginName,
-			DatabaseName: primitives.NewUUID().String(), // servers of one process share memory under one name
+			DatabaseName: primitives.NewUUID().String(), // unique, because servers of one process would share the name's memory
 			ConnectAttributes: map[string]string{
 				"mode":  "memory",
 				"cache": "shared",
@@ -54,22 +54,21 @@ func openDatabase(file string) (*database, error) {
 		return nil, fmt.Errorf("database file %s: %w", file, err)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("database file %s: its directory cannot be used, create it first: %w", path, err)
+		return nil, fmt.Errorf("database file %s: its directory cannot be used: create it first: %w", path, err)
 	}
 	if _, taken := filesInUse.LoadOrStore(path, struct{}{}); taken {
-		return nil, fmt.Errorf("database file %s is in use by another server of this process: stop that first, or give another DBFile", path)
+		return nil, fmt.Errorf("database file %s is in use by another server of this process: stop that server, or use another DBFile", path)
 	}
 	d := &database{file: path, config: &config.SQL{
 		PluginName:   sqliteplugin.PluginName,
 		DatabaseName: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), // it becomes part of a URI
 		ConnectAttributes: map[string]string{
 			"mode": "rwc",
-			// Two servers on one file would take its one shard from each
-			// other without end. Exclusive: the second one cannot open it.
+			// Two servers on one file would steal the only shard from each other for
+			// ever. With an exclusive lock the second one cannot open the file.
 			"locking_mode": "exclusive",
-			// Without these two every transition waits for the disk. What a
-			// crash of the machine may lose is the last moment, never the
-			// database.
+			// Without these two settings every transition waits for the disk. A crash of
+			// the machine may lose the last writes, but does not corrupt the database.
 			"journal_mode": "wal",
 			"synchronous":  "normal",
 		},
@@ -83,9 +82,8 @@ func openDatabase(file string) (*database, error) {
 
 func (d *database) ensureSchema() error {
 	err := d.admin(func(db sqlplugin.AdminDB) error {
-		// The connection is the only one, so the statements share the
-		// transaction: a start that is killed leaves no half of a schema.
-		// And the lock comes with it, also where nothing is written.
+		// There is only one connection, so all statements are in this transaction. A
+		// killed start leaves no partial schema. It also takes the file's lock.
 		if err := db.Exec("BEGIN EXCLUSIVE"); err != nil {
 			return err
 		}
@@ -97,14 +95,14 @@ func (d *database) ensureSchema() error {
 	})
 	if err == nil {
 		if _, stat := os.Stat(d.file); stat != nil {
-			err = errors.New("it was removed while this process still had it open: restart, or give another DBFile")
+			err = errors.New("it was removed while this process had it open: restart the process, or use another DBFile")
 		}
 	}
 	switch {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "SQLITE_BUSY"):
-		return fmt.Errorf("database file %s is in use by another process: stop that first, or give another DBFile: %w", d.file, err)
+		return fmt.Errorf("database file %s is in use by another process: stop that process, or use another DBFile: %w", d.file, err)
 	default:
 		return fmt.Errorf("database file %s cannot be used: %w", d.file, err)
 	}
@@ -118,26 +116,25 @@ func setUpSchema(db sqlplugin.AdminDB) error {
 	case len(tables) == 0:
 		return sqliteschema.SetupSchemaOnDB(db)
 	case !slices.Contains(tables, "namespaces"):
-		return errors.New("it holds something else than a Temporal server's state: give another DBFile")
+		return errors.New("it does not hold a Temporal server's state: use another DBFile")
 	}
 	return nil
 }
 
-// emptyDatabase gives back all memory but a page. Dropping the tables one by
-// one would fail at those that belong to a full-text index.
+// emptyDatabase frees all memory but a page. DROP TABLE would fail for the tables of a
+// full-text index.
 const emptyDatabase = "PRAGMA writable_schema=ON; DELETE FROM sqlite_master; PRAGMA writable_schema=OFF; VACUUM"
 
-// release gives back what the plugin's lasting connection holds. No server may
-// be running on the database.
+// release frees what the plugin's open connection holds. The server must have stopped.
 func (d *database) release() error {
 	if d.file == "" {
 		return d.admin(func(db sqlplugin.AdminDB) error { return db.Exec(emptyDatabase) })
 	}
 	defer filesInUse.Delete(d.file)
-	// The file alone holds all state from here on, so it can be copied.
+	// After this the file alone holds all state and can be copied.
 	err := d.admin(func(db sqlplugin.AdminDB) error { return db.Exec("PRAGMA wal_checkpoint(TRUNCATE)") })
 	if err != nil {
-		return fmt.Errorf("database file %s: state is complete only together with its -wal file: %w", d.file, err)
+		return fmt.Errorf("database file %s: part of the state is still in its -wal file: keep both files: %w", d.file, err)
 	}
 	return nil
 }

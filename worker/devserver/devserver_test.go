@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver_test
 
 import (
@@ -112,10 +114,10 @@ func TestIsReadyWhenStartReturns(t *testing.T) {
 		c, err := s.Client(client.Options{})
 		require.NoError(t, err)
 
-		// The first call of all, not retried: the server took it or not.
+		// The first call, without retries.
 		_, err = c.WorkflowService().StartWorkflowExecution(t.Context(), startRequest("first"))
 		assert.NoError(t, err)
-		// Nothing of the server's own is in the namespace.
+		// The namespace holds no workflows of the server itself.
 		assert.Equal(t, []string{"first"}, eventuallyListed(t, c, "", 1))
 
 		c.Close()
@@ -123,7 +125,7 @@ func TestIsReadyWhenStartReturns(t *testing.T) {
 	}
 }
 
-func TestNamespaceIsTheOneAskedFor(t *testing.T) {
+func TestNamespaceOption(t *testing.T) {
 	s := startServer(t, devserver.Options{NoUI: true, Namespace: "shipping"})
 	c := dial(t, s)
 	startWorker(t, c)
@@ -171,7 +173,7 @@ func TestStopTwice(t *testing.T) {
 	}
 }
 
-func TestStartGivesUpWithItsContext(t *testing.T) {
+func TestStartFailsWhenItsContextIsDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := devserver.Start(ctx, devserver.Options{NoUI: true})
@@ -180,7 +182,7 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 
 // ---- ports
 
-// occupy holds a port open, or relies on whoever has it already.
+// occupy opens a port, unless another process has it.
 func occupy(t *testing.T, port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -206,14 +208,14 @@ func portOf(t *testing.T, hostPort string) int {
 	return port
 }
 
-func TestTakenPortsMoveToAnotherPair(t *testing.T) {
+func TestTakenDefaultPortsSelectAnotherPair(t *testing.T) {
 	for _, taken := range []int{7233, 8233} {
 		t.Run(strconv.Itoa(taken), func(t *testing.T) {
 			occupy(t, taken)
 			s := startServer(t, devserver.Options{})
 			port, uiPort := portOf(t, s.HostPort()), portOf(t, strings.TrimPrefix(s.UIURL(), "http://"))
 			assert.NotEqual(t, 7233, port)
-			assert.Equal(t, port+1000, uiPort, "the two stay a pair")
+			assert.Equal(t, port+1000, uiPort, "the offset of the UI's port stays")
 
 			c := dial(t, s)
 			startWorker(t, c)
@@ -222,29 +224,29 @@ func TestTakenPortsMoveToAnotherPair(t *testing.T) {
 	}
 }
 
-func TestChosenPortsAreUsed(t *testing.T) {
+func TestGivenPortsAreUsed(t *testing.T) {
 	port, uiPort := freePort(t), freePort(t)
 	s := startServer(t, devserver.Options{Port: port, UIPort: uiPort})
 	assert.Equal(t, port, portOf(t, s.HostPort()))
 	assert.Equal(t, uiPort, portOf(t, strings.TrimPrefix(s.UIURL(), "http://")))
 }
 
-func TestChosenPortTakenIsAnError(t *testing.T) {
+func TestGivenPortThatIsTakenIsAnError(t *testing.T) {
 	port := freePort(t)
 	occupy(t, port)
 	for option, o := range map[string]devserver.Options{"Port": {Port: port}, "UIPort": {UIPort: port}} {
 		_, err := devserver.Start(t.Context(), o)
-		assert.EqualError(t, err, fmt.Sprintf("embedded Temporal server: port %d on 127.0.0.1 is taken: stop what listens there, or set %s to another port or to 0 to have one chosen", port, option))
+		assert.EqualError(t, err, fmt.Sprintf("embedded Temporal server: port %d on 127.0.0.1 is taken: stop the process that listens there, or set %s to another port, or to 0 for a free port", port, option))
 	}
 }
 
-func TestOptionsThatCannotBe(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for name, o := range map[string]devserver.Options{
-		"Port is 70000": {Port: 70000},
-		"the ports for clients and for browsers are both": {Port: 7233, UIPort: 7233},
-		"TimerResolution is":                              {TimerResolution: time.Microsecond},
-		"reserves this name":                              {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"WorkflowId": enumspb.INDEXED_VALUE_TYPE_KEYWORD}},
-		"no column left":                                  {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"Nothing": enumspb.INDEXED_VALUE_TYPE_UNSPECIFIED}},
+		"Port is 70000":                 {Port: 70000},
+		"Port and UIPort are both 7233": {Port: 7233, UIPort: 7233},
+		"TimerResolution is":            {TimerResolution: time.Microsecond},
+		"reserves this name":            {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"WorkflowId": enumspb.INDEXED_VALUE_TYPE_KEYWORD}},
+		"no free column":                {NoUI: true, SearchAttributes: map[string]enumspb.IndexedValueType{"Nothing": enumspb.INDEXED_VALUE_TYPE_UNSPECIFIED}},
 	} {
 		_, err := devserver.Start(t.Context(), o)
 		assert.ErrorContains(t, err, name)
@@ -253,7 +255,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 
 // ---- database file
 
-func TestStateOutlivesTheServerInAFile(t *testing.T) {
+func TestFileKeepsStateAfterStop(t *testing.T) {
 	o := devserver.Options{NoUI: true, DBFile: filepath.Join(t.TempDir(), "odd name?#%.db")}
 
 	s, err := devserver.Start(t.Context(), o)
@@ -270,7 +272,7 @@ func TestStateOutlivesTheServerInAFile(t *testing.T) {
 
 	for _, beside := range []string{"-wal", "-journal"} {
 		info, err := os.Stat(o.DBFile + beside)
-		assert.True(t, err != nil || info.Size() == 0, "the file alone holds all state, %s holds some", beside)
+		assert.True(t, err != nil || info.Size() == 0, "the file alone holds all state, but %s is not empty", beside)
 	}
 
 	c = dial(t, startServer(t, o))
@@ -284,7 +286,7 @@ func TestStateOutlivesTheServerInAFile(t *testing.T) {
 	assert.Equal(t, "on", result)
 }
 
-func TestFileIsOneServersAtATime(t *testing.T) {
+func TestFileOfAnotherServerInThisProcess(t *testing.T) {
 	o := devserver.Options{NoUI: true, DBFile: filepath.Join(t.TempDir(), "state.db")}
 	startServer(t, o)
 
@@ -292,7 +294,7 @@ func TestFileIsOneServersAtATime(t *testing.T) {
 	assert.ErrorContains(t, err, "database file "+o.DBFile+" is in use by another server of this process")
 }
 
-func TestFileThatAnotherProcessUses(t *testing.T) {
+func TestFileOfAnotherProcess(t *testing.T) {
 	o := devserver.Options{NoUI: true, DBFile: filepath.Join(t.TempDir(), "state.db")}
 	other, err := sql.Open("sqlite", "file:"+o.DBFile)
 	require.NoError(t, err)
@@ -303,7 +305,7 @@ func TestFileThatAnotherProcessUses(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = devserver.Start(t.Context(), o)
-	assert.ErrorContains(t, err, "database file "+o.DBFile+" is in use by another process: stop that first, or give another DBFile")
+	assert.ErrorContains(t, err, "database file "+o.DBFile+" is in use by another process: stop that process, or use another DBFile")
 
 	_, err = tx.ExecContext(t.Context(), "ROLLBACK")
 	require.NoError(t, err)
@@ -312,10 +314,10 @@ func TestFileThatAnotherProcessUses(t *testing.T) {
 	if err == nil {
 		_, err = tx.ExecContext(t.Context(), "SELECT name FROM sqlite_master")
 	}
-	assert.ErrorContains(t, err, "SQLITE_BUSY", "the server keeps the file to itself")
+	assert.ErrorContains(t, err, "SQLITE_BUSY", "the server holds an exclusive lock")
 }
 
-func TestFileThatIsNoDatabase(t *testing.T) {
+func TestFileThatIsNotADatabase(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "notes.txt")
 	require.NoError(t, os.WriteFile(file, []byte("a file of some other kind, long enough to be one"), 0o600))
 	_, err := devserver.Start(t.Context(), devserver.Options{NoUI: true, DBFile: file})
@@ -323,7 +325,7 @@ func TestFileThatIsNoDatabase(t *testing.T) {
 
 	missing := filepath.Join(t.TempDir(), "missing", "state.db")
 	_, err = devserver.Start(t.Context(), devserver.Options{NoUI: true, DBFile: missing})
-	assert.ErrorContains(t, err, "database file "+missing+": its directory cannot be used, create it first")
+	assert.ErrorContains(t, err, "database file "+missing+": its directory cannot be used: create it first")
 }
 
 // ---- search attributes
@@ -352,8 +354,8 @@ func startRequest(id string) *workflowservice.StartWorkflowExecutionRequest {
 	}
 }
 
-// eventuallyListed gives the IDs that match query as soon as there are n: the
-// list follows a start by a moment.
+// eventuallyListed returns the IDs that match query once there are n. Workflows are
+// listed shortly after their start.
 func eventuallyListed(t *testing.T, c client.Client, query string, n int) []string {
 	t.Helper()
 	var ids []string
@@ -411,7 +413,7 @@ func TestSearchAttributesAreAddedToAnExistingFile(t *testing.T) {
 func TestTimerResolution(t *testing.T) {
 	c := dial(t, startServer(t, devserver.Options{NoUI: true, TimerResolution: 10 * time.Millisecond}))
 	startWorker(t, c)
-	// The best of a few, so that a busy machine does not decide.
+	// The best of five, because the machine may be busy.
 	best := time.Hour
 	for range 5 {
 		best = min(best, execute[time.Duration](t, c, client.StartWorkflowOptions{}, timerWorkflow))
@@ -448,7 +450,7 @@ func TestWebUI(t *testing.T) {
 		assert.Equal(t, http.StatusOK, status)
 		assert.Contains(t, body, `"shipping"`)
 	})
-	t.Run("lets operators act and asks nobody for news", func(t *testing.T) {
+	t.Run("allows write actions and requests no news", func(t *testing.T) {
 		_, body, _ := get(t, s.UIURL()+"/api/v1/settings")
 		var settings map[string]any
 		require.NoError(t, json.Unmarshal([]byte(body), &settings))
@@ -463,7 +465,7 @@ func TestWebUI(t *testing.T) {
 		_, body, _ = get(t, s.UIURL()+"/api/v1/releases")
 		assert.JSONEq(t, `{"Releases": {}}`, body)
 	})
-	t.Run("signals a workflow as its page does", func(t *testing.T) {
+	t.Run("signals a workflow", func(t *testing.T) {
 		startWorker(t, c)
 		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "waits", TaskQueue: taskQueue}, waitWorkflow)
 		require.NoError(t, err)
@@ -486,8 +488,8 @@ func TestWebUI(t *testing.T) {
 	})
 }
 
-// post sends what a page of the UI sends: the token that came as a cookie goes
-// back as a cookie and a header.
+// post sends a request as the UI's pages do, with the CSRF token as a cookie and as a
+// header.
 func post(t *testing.T, url, body string) int {
 	t.Helper()
 	page, err := http.Get(url)
@@ -520,8 +522,8 @@ func TestNoUI(t *testing.T) {
 
 func TestStopLeavesNoGoroutine(t *testing.T) {
 	before, connectionsBefore := goleak.IgnoreCurrent(), openConnections()
-	// A port of its own: what other tests' servers left behind would connect
-	// to the usual one.
+	// Separate ports: connections of other tests' servers would reconnect to the default
+	// ones.
 	s, err := devserver.Start(t.Context(), devserver.Options{Port: freePort(t), UIPort: freePort(t)})
 	require.NoError(t, err)
 	get(t, s.UIURL()+"/api/v1/namespaces")
@@ -529,18 +531,16 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 	s.Stop()
 
 	goleak.VerifyNone(t, before,
-		// The server's SQLite plugin keeps its connection to a database until
-		// the process ends, and database/sql its goroutine with it.
+		// The server's SQLite plugin keeps its connection until the process ends.
 		goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"),
-		// The server's own workers share one SDK client that nothing closes.
-		// Its gRPC connection tries to reach the frontend again, or idles.
+		// The server never closes the SDK client of its own workers.
 		goleak.IgnoreAnyFunction(connectionGoroutine),
 		goleak.IgnoreAnyFunction("google.golang.org/grpc.(*addrConn).resetTransportAndUnlock"),
 	)
-	assert.LessOrEqual(t, openConnections()-connectionsBefore, 1, "that connection is the only one left")
+	assert.LessOrEqual(t, openConnections()-connectionsBefore, 1, "only the connection of the SDK client is left")
 }
 
-// Every open gRPC client connection has three of these.
+// connectionGoroutine runs three times per open gRPC client connection.
 const connectionGoroutine = "google.golang.org/grpc/internal/grpcsync.(*CallbackSerializer).run"
 
 func openConnections() int {

@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver_test
 
 import (
@@ -27,14 +29,13 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 	for _, address := range opened {
 		assert.True(t, strings.HasPrefix(address, loopbackHex), "%s is not 127.0.0.1", address)
 	}
-	// Frontend, history, matching, worker and UI: nothing for metrics,
-	// profiles or membership.
+	// Frontend, history, matching, worker and UI. None for metrics, pprof or membership.
 	assert.Len(t, opened, 5)
 }
 
 const loopbackHex = "0100007F:" // as the kernel writes it on little-endian machines
 
-// listeners gives this process's listening sockets: inode → local address.
+// listeners returns this process's listening sockets: inode → local address.
 func listeners(t *testing.T) map[string]string {
 	t.Helper()
 	mine := map[string]bool{}

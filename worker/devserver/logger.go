@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -11,11 +13,10 @@ import (
 	"go.temporal.io/server/common/log/tag"
 )
 
-// serverLogger gives the Temporal server a slog.Logger to write to.
+// serverLogger passes the Temporal server's log to a slog.Logger.
 //
-// The server calls Fatal where it cannot go on and counts on it never to
-// return. An embedded server must not end the process it is a guest in, so
-// Fatal ends the calling goroutine and keeps the first reason for Start.
+// The server expects that Fatal does not return. An embedded server must not end the
+// process, so Fatal ends the calling goroutine and keeps the first error for Start.
 type serverLogger struct {
 	to *slog.Logger
 	*serverLogState
@@ -25,10 +26,8 @@ type serverLogger struct {
 type serverLogState struct {
 	fatal atomic.Pointer[fatalError]
 
-	// quiet turns warnings and errors down to debug messages, until the
-	// server is ready and again when it stops: services that start or stop
-	// one after another complain of each other, and a start that fails is an
-	// error of Start.
+	// quiet logs warnings and errors at debug level while the server starts or stops.
+	// Services that are not yet or no longer running cause many of them.
 	quiet atomic.Bool
 }
 
@@ -77,7 +76,7 @@ func (l serverLogger) write(level slog.Level, msg string, tags []tag.Tag) {
 		level = min(level, slog.LevelDebug)
 	}
 	ctx := context.Background()
-	if l.to.Enabled(ctx, level) { // the server's tags are costly to read
+	if l.to.Enabled(ctx, level) { // reading the server's tags is expensive
 		l.to.LogAttrs(ctx, level, msg, attrs(tags)...)
 	}
 }
@@ -90,7 +89,7 @@ func attrs(tags []tag.Tag) []slog.Attr {
 	return out
 }
 
-// warningsOnly drops what is below a warning, whatever the handler would take.
+// warningsOnly drops records below slog.LevelWarn.
 type warningsOnly struct{ slog.Handler }
 
 func (h warningsOnly) Enabled(ctx context.Context, level slog.Level) bool {

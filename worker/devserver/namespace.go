@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -22,16 +24,14 @@ import (
 	sqliteschema "go.temporal.io/server/schema/sqlite"
 )
 
-// retention is how long closed workflows stay: a development server's incident
-// should still be there after the weekend.
+// retention is how long closed workflows are kept.
 const retention = 7 * 24 * time.Hour
 
-// ensureNamespace creates the namespace, or gives an existing one the search
-// attributes it lacks.
+// ensureNamespace creates the namespace, or adds missing search attributes to an
+// existing one.
 //
-// It writes to the database before the server starts rather than asking the
-// running server: each of the server's services reads namespaces into a cache
-// of its own when it starts, so none can miss what is there by then.
+// It writes to the database before the server starts, because each service of the
+// server caches the namespaces at its start.
 func (d *database) ensureNamespace(ctx context.Context, name string, attributes map[string]enumspb.IndexedValueType) error {
 	db, err := sql.NewSQLDB(sqlplugin.DbKindMain, d.config, resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
 	if err != nil {
@@ -84,9 +84,8 @@ func (d *database) createNamespace(name string, attributes map[string]enumspb.In
 	return sqliteschema.CreateNamespaces(d.config, ns)
 }
 
-// addAliases adds attributes to aliases. A SQL database has a fixed set of
-// typed columns for custom search attributes; an alias is the name under which
-// a namespace uses one of them.
+// addAliases adds attributes to aliases. A SQL database has a fixed set of typed
+// columns for custom search attributes. An alias is a namespace's name for a column.
 func addAliases(aliases map[string]string, attributes map[string]enumspb.IndexedValueType) (map[string]string, error) {
 	columns := sadefs.GetDBIndexSearchAttributes(nil).CustomSearchAttributes
 	columnOf := make(map[string]string, len(aliases))
@@ -100,17 +99,17 @@ func addAliases(aliases map[string]string, attributes map[string]enumspb.Indexed
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		want := attributes[name]
 		if sadefs.IsReserved(name) {
-			return nil, fmt.Errorf("search attribute %s: Temporal reserves this name, choose another", name)
+			return nil, fmt.Errorf("search attribute %s: Temporal reserves this name: use another name", name)
 		}
 		if column, ok := columnOf[name]; ok {
 			if has := columns[column]; has != want {
-				return nil, fmt.Errorf("search attribute %s is registered as %v, not as %v: choose another name, or start with a new database", name, has, want)
+				return nil, fmt.Errorf("search attribute %s is registered as %v, not as %v: use another name, or a new database", name, has, want)
 			}
 			continue
 		}
 		column, ok := freeColumn(columns, added, want)
 		if !ok {
-			return nil, fmt.Errorf("search attribute %s: the database has no column left for another one of type %v", name, want)
+			return nil, fmt.Errorf("search attribute %s: the database has no free column of type %v", name, want)
 		}
 		added[column] = name
 	}

@@ -1,7 +1,6 @@
 package devserver
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,75 +10,40 @@ import (
 // DefaultNamespace is the namespace of a server whose options name none.
 const DefaultNamespace = "default"
 
-// Options configure an embedded server. The zero value is a server in memory
-// with its UI, at 127.0.0.1:7233 and 127.0.0.1:8233 or another free pair of
-// ports.
+// Options configure an embedded server. The zero value is a server in memory with
+// its UI, on the ports 7233 and 8233 of 127.0.0.1 or on another free pair.
 type Options struct {
-	// DBFile is the SQLite file that holds all state. A missing file is
-	// created, its directory is not; an existing one must come from a
-	// Temporal server and is continued. One server at a time can use a file.
-	// Empty: in memory, gone with Stop.
+	// DBFile is the SQLite file that holds all state. A missing file is created; its
+	// directory must exist. An existing file must hold a Temporal server's state. Only
+	// one server at a time can use a file. Empty: state is in memory until Stop.
 	DBFile string
 
-	// Port is where clients connect, UIPort where browsers do. A port given
-	// here and taken is an error. Zero: 7233 for clients and 1000 above that
-	// for browsers, or another free pair when one of the two is taken.
+	// Port is the port for clients, UIPort the port for browsers. Start fails if a given
+	// port is taken. Zero: 7233 for clients and Port+1000 for browsers, or another free
+	// pair if one of the two is taken.
 	Port, UIPort int
 
-	// Namespace is created when it is missing. Empty: DefaultNamespace.
+	// Namespace is created if it does not exist. Empty: DefaultNamespace.
 	Namespace string
 
-	// SearchAttributes are registered on Namespace before the server starts,
-	// so the first workflow can use them. Registering one that exists with
-	// the same type does nothing; with another type it is an error.
+	// SearchAttributes are registered in Namespace before the server starts, so the
+	// first workflow can use them. Start fails if one exists with another type.
 	SearchAttributes map[string]enumspb.IndexedValueType
 
-	// NoUI leaves the web UI out.
+	// NoUI disables the web UI.
 	NoUI bool
 
-	// TimerResolution is the shortest wait the server can time: a timer, a
-	// timeout or a retry delay below it takes this long, longer ones end when
-	// they should. Shorter steps cost database reads. Zero: the server's
-	// default of one second. Below a millisecond is an error.
+	// TimerResolution is the shortest duration that the server can time: a shorter
+	// timer, timeout or retry delay takes this long. A shorter resolution costs more
+	// database reads. Zero: one second, the server's default. The minimum is 1 ms.
 	TimerResolution time.Duration
 
-	// DynamicConfig sets what else the server can be told by name, such as
-	// "frontend.namespaceCount": 20 for few callers waiting at once, and comes
-	// before this package's own settings. The server ignores names that it
-	// does not know.
+	// DynamicConfig sets further keys of the server's dynamic configuration, such as
+	// "frontend.namespaceCount": 20. It overrides this package's own settings. The
+	// server ignores unknown keys.
 	DynamicConfig map[string]any
 
-	// Logger receives what the server and its UI log, as far as its handler
-	// is enabled for it; the server is talkative below slog.LevelWarn. Nil:
-	// warnings and errors go to slog.Default(). To silence it, give a logger
-	// with slog.DiscardHandler.
+	// Logger receives the log of the server and its UI. The server logs a lot below
+	// slog.LevelWarn. Nil: warnings and errors go to slog.Default().
 	Logger *slog.Logger
-}
-
-func (o Options) withDefaults() Options {
-	if o.Namespace == "" {
-		o.Namespace = DefaultNamespace
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(warningsOnly{slog.Default().Handler()})
-	}
-	return o
-}
-
-func (o Options) validate() error {
-	for _, p := range []struct {
-		name string
-		port int
-	}{{"Port", o.Port}, {"UIPort", o.UIPort}} {
-		if p.port < 0 || p.port > 65535 {
-			return fmt.Errorf("%s is %d: give a port from 1 to 65535, or 0 to have one chosen", p.name, p.port)
-		}
-	}
-	if o.Port != 0 && o.Port == o.UIPort && !o.NoUI {
-		return fmt.Errorf("the ports for clients and for browsers are both %d: give two different ports", o.Port)
-	}
-	if o.TimerResolution < 0 || o.TimerResolution > 0 && o.TimerResolution < time.Millisecond {
-		return fmt.Errorf("TimerResolution is %v: give a millisecond or more, or 0 for the server's default", o.TimerResolution)
-	}
-	return nil
 }

@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -11,15 +13,14 @@ import (
 const (
 	loopback = "127.0.0.1"
 
-	preferredPort = 7233 // what Temporal's clients use by default
-	uiPortOffset  = 1000 // 8233 beside 7233, as in Temporal's own development server
-	pairStep      = 100  // clear of 7234 to 7243, where other Temporal services live
-	pairs         = 10   // tried before leaving the choice to the operating system
+	preferredPort = 7233 // the default of Temporal's clients
+	uiPortOffset  = 1000 // as in Temporal's own development server
+	pairStep      = 100  // skips 7234 to 7243, which other Temporal services use
+	pairs         = 10   // after that the operating system chooses
 )
 
-// ports is where one server listens. The listener is open, so the UI's port is
-// already this server's; the others were free a moment ago, and the Temporal
-// server binds them itself.
+// ports are the ports of one server. The UI's listener is already open. The other
+// ports were free when chosen, and the Temporal server opens them itself.
 type ports struct {
 	frontend, history, matching, worker int
 	ui                                  net.Listener // nil without UI
@@ -72,10 +73,10 @@ func (p *ports) choosePair(o Options) error {
 		}
 		port = found[0]
 	}
-	if p.take(port, uiPort, o.NoUI) { // a uiPort of zero lets the operating system choose
+	if p.take(port, uiPort, o.NoUI) { // uiPort 0: the operating system chooses
 		return nil
 	}
-	return fmt.Errorf("no free pair of ports on %s for the server and its UI: stop another server, or give Port and UIPort", loopback)
+	return fmt.Errorf("no free pair of ports on %s for the server and its UI: stop another server, or set Port and UIPort", loopback)
 }
 
 func (p *ports) take(port, uiPort int, noUI bool) bool {
@@ -96,8 +97,8 @@ func (p *ports) take(port, uiPort int, noUI bool) bool {
 	return true
 }
 
-// free asks twice, because some systems let a second listener onto a port that
-// another process holds on all interfaces.
+// free also tries to connect, because some systems allow a second listener on a port
+// that another process has opened on all interfaces.
 func free(port int) bool {
 	conn, err := net.DialTimeout("tcp", address(port), time.Second)
 	if err == nil {
@@ -112,7 +113,7 @@ func free(port int) bool {
 	return true
 }
 
-// freePorts holds all n open before it lets any go: they differ.
+// freePorts opens all n ports before it closes any, so they differ.
 func freePorts(n int) ([]int, error) {
 	found := make([]int, n)
 	for i := range found {
@@ -130,10 +131,9 @@ func address(port int) string {
 	return net.JoinHostPort(loopback, strconv.Itoa(port))
 }
 
-// errLostPort is the cause of a start that found a port taken which was free
-// when it was chosen.
-var errLostPort = errors.New("a port was taken by another process meanwhile")
+// errLostPort tells that another process took a port after it was chosen.
+var errLostPort = errors.New("another process took a port meanwhile")
 
 func errPortTaken(option string, port int) error {
-	return fmt.Errorf("port %d on %s is taken: stop what listens there, or set %s to another port or to 0 to have one chosen", port, loopback, option)
+	return fmt.Errorf("port %d on %s is taken: stop the process that listens there, or set %s to another port, or to 0 for a free port", port, loopback, option)
 }

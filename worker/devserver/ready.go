@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -19,13 +21,13 @@ import (
 )
 
 const (
-	startTimeout  = 30 * time.Second // for callers whose context has no deadline
+	startTimeout  = 30 * time.Second // if the context has no earlier deadline
 	probeInterval = 5 * time.Millisecond
-	probeName     = "devserver-readiness" // never started, never polled
+	probeName     = "devserver-readiness" // no such workflow or task queue exists
 )
 
-// awaitReady returns once each service has answered for the namespace. It asks
-// only what leaves no trace in the namespace: no workflow is started.
+// awaitReady returns when each service has answered for the namespace. The requests
+// change nothing: no workflow is started.
 func awaitReady(ctx context.Context, frontend string, o Options) error {
 	conn, err := grpc.NewClient(frontend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -51,7 +53,7 @@ func awaitReady(ctx context.Context, frontend string, o Options) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("the server started at %s but is not ready, its %s do not answer: %w: %w", frontend, check.what, ctx.Err(), err)
+				return fmt.Errorf("the server at %s started but is not ready: no answer for %s: %w: %w", frontend, check.what, ctx.Err(), err)
 			case <-time.After(probeInterval):
 			}
 		}
@@ -59,8 +61,8 @@ func awaitReady(ctx context.Context, frontend string, o Options) error {
 	return nil
 }
 
-// executionsAnswer needs the frontend, the namespace and the history shard:
-// only they can say that an execution does not exist.
+// executionsAnswer needs the frontend, the namespace and the history shard for the
+// answer that an execution does not exist.
 func executionsAnswer(ctx context.Context, service workflowservice.WorkflowServiceClient, o Options) error {
 	_, err := service.DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: o.Namespace,
@@ -82,8 +84,7 @@ func taskQueuesAnswer(ctx context.Context, service workflowservice.WorkflowServi
 	return err
 }
 
-// searchAttributesAnswer is refused while the frontend does not know one of
-// the names.
+// searchAttributesAnswer fails while the frontend does not know one of the names.
 func searchAttributesAnswer(ctx context.Context, service workflowservice.WorkflowServiceClient, o Options) error {
 	var terms []string
 	for _, name := range slices.Sorted(maps.Keys(o.SearchAttributes)) {

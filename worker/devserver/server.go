@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -9,7 +11,10 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// Server is a running Temporal server with, unless left out, its web UI. Its
+// Included tells that this build contains the embedded server.
+const Included = true
+
+// Server is a running Temporal server with its web UI, unless that is disabled. Its
 // methods may be called concurrently.
 type Server struct {
 	options  Options
@@ -20,13 +25,11 @@ type Server struct {
 	stop     sync.Once
 }
 
-// Start starts a server and returns once workflows can be started and executed
-// in its namespace and its search attributes can be used. ctx bounds the start
-// only: end the server with [Server.Stop]. A server that does not become ready
-// is an error after 30 seconds, or when ctx is done before.
+// Start starts a server. It returns when workflows can run in the namespace and the
+// search attributes can be used. It fails if that takes more than 30 seconds, or when
+// ctx is done. ctx bounds the start only: stop the server with [Server.Stop].
 //
-// An error says which option, port or file is in the way and what to do, and
-// leaves nothing running.
+// After an error nothing is left running.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s, err := start(ctx, o)
@@ -74,11 +77,11 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// HostPort is the address for Temporal clients, such as "127.0.0.1:7233".
+// HostPort returns the address for Temporal clients, such as "127.0.0.1:7233".
 func (s *Server) HostPort() string { return s.frontend }
 
-// UIURL is the address for browsers, such as "http://127.0.0.1:8233". Empty
-// without UI.
+// UIURL returns the address for browsers, such as "http://127.0.0.1:8233". It is
+// empty without a UI.
 func (s *Server) UIURL() string {
 	if s.ui == nil {
 		return ""
@@ -86,11 +89,11 @@ func (s *Server) UIURL() string {
 	return s.ui.url
 }
 
-// Namespace is the namespace that the server was started with.
+// Namespace returns the namespace that the server was started with.
 func (s *Server) Namespace() string { return s.options.Namespace }
 
-// Client dials the server. It sets the address, and the namespace and logger
-// where o has none. The caller closes the client, best before Stop.
+// Client connects to the server. It sets the address, and the namespace and the
+// logger if o has none. The caller must close the client, before Stop.
 func (s *Server) Client(o client.Options) (client.Client, error) {
 	o.HostPort = s.frontend
 	if o.Namespace == "" {
@@ -102,9 +105,9 @@ func (s *Server) Client(o client.Options) (client.Client, error) {
 	return client.Dial(o)
 }
 
-// Stop ends the server and its UI and returns when their ports are free again.
-// It may be called again, and returns then when the first call has. Clients
-// and workers that are still connected are cut off after a second.
+// Stop stops the server and its UI and returns when their ports are free. It may be
+// called again, and then waits for the first call. Clients that are still connected
+// are disconnected after a second.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		if s.ui != nil {
@@ -114,7 +117,7 @@ func (s *Server) Stop() {
 			s.temporal.stop()
 		}
 		if err := s.database.release(); err != nil {
-			s.options.Logger.Warn("the embedded Temporal server's database was not released", "error", err)
+			s.options.Logger.Warn("embedded Temporal server: the database was not released", "error", err)
 		}
 	})
 }

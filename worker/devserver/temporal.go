@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -17,18 +19,17 @@ type instance struct {
 	connections *connections
 }
 
-// starting makes the servers of one process start one after another, so that
-// they do not race for the same free ports.
-var starting sync.Mutex
+// startMutex lets the servers of one process start one after another, so that they do
+// not choose the same free ports.
+var startMutex sync.Mutex
 
 const startAttempts = 5
 
-// startTemporal chooses ports and starts a server on them. Ports that were
-// free when chosen may be gone by the time the server binds them; then others
-// are chosen. The caller owns the UI's listener.
+// startTemporal chooses ports and starts a server on them. If another process takes a
+// port meanwhile, it chooses others. The caller owns the UI's listener.
 func startTemporal(o Options, db *config.SQL) (*instance, ports, error) {
-	starting.Lock()
-	defer starting.Unlock()
+	startMutex.Lock()
+	defer startMutex.Unlock()
 	for attempt := 1; ; attempt++ {
 		p, err := choosePorts(o)
 		if err != nil {
@@ -47,16 +48,15 @@ func startTemporal(o Options, db *config.SQL) (*instance, ports, error) {
 	}
 }
 
-// start lets a goroutine of its own do the work, because the server's way to
-// say that a port is taken is to end the goroutine: see serverLogger.
+// start uses a separate goroutine, because the server calls Fatal when a port is
+// taken, and Fatal ends the goroutine: see serverLogger.
 func (i *instance) start(cfg *config.Config, p ports, o Options) error {
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
-			// A server that loses its goroutine in the middle of building
-			// itself may panic on the way out.
+			// The server may panic when Fatal has ended the goroutine.
 			if p := recover(); p != nil && i.log.fatal.Load() == nil {
 				panic(p)
 			}
@@ -75,7 +75,7 @@ func (i *instance) start(cfg *config.Config, p ports, o Options) error {
 			}),
 		)
 		if err == nil {
-			i.server = server // with an error, it is not nil and yet none
+			i.server = server // with an error, server is a non-nil interface without a server
 			err = server.Start()
 		}
 	}()
@@ -94,7 +94,7 @@ func (i *instance) stop() {
 	i.log.quiet.Store(true)
 	if i.server != nil {
 		if err := i.server.Stop(); err != nil {
-			i.log.to.Warn("the embedded Temporal server did not stop cleanly", "error", err)
+			i.log.to.Warn("embedded Temporal server: it did not stop cleanly", "error", err)
 		}
 	}
 	i.connections.close()

@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -9,10 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server ends its process when a port it was given is taken. That happened
-// to the second of two programs that were started together: both had found
-// 7233 free.
-func TestLostPortIsAnErrorOfStart(t *testing.T) {
+// Temporal's server ends the process when its port is taken. Two programs that start at
+// the same time may both find 7233 free.
+func TestPortLostDuringStartIsAnError(t *testing.T) {
 	o := Options{NoUI: true, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
 	db, err := openDatabase("")
 	require.NoError(t, err)
@@ -34,7 +35,7 @@ func TestLostPortIsAnErrorOfStart(t *testing.T) {
 	}
 }
 
-func TestServerThatCannotBeBuiltIsAnErrorOfStart(t *testing.T) {
+func TestInvalidServerConfigIsAnError(t *testing.T) {
 	o := Options{NoUI: true, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
 	db, err := openDatabase("")
 	require.NoError(t, err)

@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -23,13 +25,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// maxResponse is what the UI's own connection accepts: a long history comes in
-// one answer.
+// maxResponse bounds a response to the UI. A long history is one response.
 const maxResponse = 64 << 20
 
-// webUI serves Temporal's web UI. It is put together from the UI server's
-// parts, because that server as a whole ends the process when its port is
-// taken, and keeps its connection to Temporal open after it was stopped.
+// webUI serves Temporal's web UI. It uses the parts of the UI server, because the
+// whole server ends the process when its port is taken, and keeps its connection to
+// Temporal after it was stopped.
 type webUI struct {
 	server *http.Server
 	conn   *grpc.ClientConn
@@ -37,7 +38,7 @@ type webUI struct {
 	served chan struct{}
 }
 
-// startUI owns the listener from here on, also when it fails.
+// startUI takes ownership of the listener, also when it fails.
 func startUI(l net.Listener, frontend string, o Options) (*webUI, error) {
 	handler, conn, err := uiHandler(frontend, o)
 	if err != nil {
@@ -63,8 +64,8 @@ func startUI(l net.Listener, frontend string, o Options) (*webUI, error) {
 	return u, nil
 }
 
-// stop lets requests under way finish for a moment. A browser's long poll
-// takes longer than that and is cut.
+// stop gives open requests a moment to finish, and then closes the others, such as a
+// browser's long poll.
 func (u *webUI) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
@@ -76,8 +77,7 @@ func (u *webUI) stop() {
 }
 
 func uiHandler(frontend string, o Options) (http.Handler, *grpc.ClientConn, error) {
-	// All that is not named here is off or empty, among it the disabling of
-	// write actions: operators signal and update workflows from this UI.
+	// Write actions stay enabled: operators signal and update workflows from this UI.
 	cfg, err := config.NewConfigProviderWithRefresh(&config.Config{
 		TemporalGRPCAddress: frontend,
 		EnableUI:            true,
@@ -105,8 +105,8 @@ func uiHandler(frontend string, o Options) (http.Handler, *grpc.ClientConn, erro
 
 	e := echo.New()
 	e.Logger.SetOutput(slog.NewLogLogger(o.Logger.Handler(), slog.LevelError).Writer())
-	// No CORS middleware: no other site may use this API. Cookies go over
-	// plain HTTP, since there is only loopback.
+	// No CORS middleware: other sites must not use this API. Cookies are sent over HTTP,
+	// because the server listens on loopback only.
 	e.Use(middleware.Recover(), middleware.Gzip(), middleware.Secure(),
 		csrf.EnsureTokenCookie(false), middleware.CSRFWithConfig(csrf.MiddlewareConfig(cfg, false)))
 	route.SetHealthRoute(e)
@@ -123,7 +123,7 @@ func setAPIRoutes(e *echo.Echo, cfg *config.ConfigProviderWithRefresh, conn *grp
 	forward := []api.Middleware{headers.WithForwardHeaders([]string{"Caller-Type"})}
 	v1 := e.Group("/api/v1")
 	v1.GET("/settings", api.GetSettings(cfg))
-	v1.GET("/releases", api.GetLatestReleases(cfg, api.NewReleaseChecker())) // asks nobody: NotifyOnNewVersion is off
+	v1.GET("/releases", api.GetLatestReleases(cfg, api.NewReleaseChecker())) // no request is sent, because NotifyOnNewVersion is off
 	v1.GET("/ui-extensions", api.GetUIExtensions(cfg, nil))
 	v1.GET(api.WorkflowRawHistoryUrl, api.WorkflowRawHistoryHandler(workflowservice.NewWorkflowServiceClient(conn)))
 	v1.Any("/*", api.TemporalAPIHandler(cfg, forward, conn))

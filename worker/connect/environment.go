@@ -1,4 +1,4 @@
-package devserver
+package connect
 
 import (
 	"cmp"
@@ -16,18 +16,20 @@ import (
 const connectTimeout = 5 * time.Second
 
 // FromEnvironment connects to the Temporal service that the environment
-// configures the way Temporal's own tools read it: TEMPORAL_ADDRESS,
-// TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS and their kin, or a
-// profile in the file that TEMPORAL_CONFIG_FILE names.
+// configures. It reads what Temporal's own tools read: TEMPORAL_ADDRESS,
+// TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS and the like, or a profile in
+// the file that TEMPORAL_CONFIG_FILE names.
 //
-// What is configured there replaces what base says; the rest of base stays. A
-// codec alone configures no service, and none is applied: give base a data
-// converter.
+// Configured options replace those of base. A codec alone configures no service,
+// and no codec is applied: set base.DataConverter instead.
 //
-// With configured false there is nothing to connect to, and the caller starts
-// a server of its own with [Start]. With configured true and an error, the
-// configuration is broken or the service did not answer within five seconds.
-func FromEnvironment(base client.Options) (c client.Client, configured bool, err error) {
+// configured is false when no service is configured; then c and err are nil. With
+// configured and an error, the configuration is invalid or the service did not
+// answer within five seconds.
+//
+// fallback is what the caller uses when no service is configured, such as "the
+// embedded server". Errors mention it. Empty: nothing.
+func FromEnvironment(base client.Options, fallback string) (c client.Client, configured bool, err error) {
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
 		return nil, true, fmt.Errorf("the environment's Temporal configuration cannot be read: %w", err)
@@ -45,7 +47,7 @@ func FromEnvironment(base client.Options) (c client.Client, configured bool, err
 	defer cancel()
 	c, err = client.DialContext(ctx, o)
 	if err != nil {
-		return nil, true, connectError(profile, o.HostPort, err)
+		return nil, true, connectError(profile, o.HostPort, fallback, err)
 	}
 	return c, true, nil
 }
@@ -71,18 +73,22 @@ func override(base, by client.Options) client.Options {
 	return base
 }
 
-func connectError(p envconfig.ClientConfigProfile, address string, err error) error {
-	source, instead := "from Temporal's profile file", "remove the profile"
+func connectError(p envconfig.ClientConfigProfile, address, fallback string, err error) error {
+	source, correct, remove := "from Temporal's profile file", "correct the profile", "remove the profile"
 	switch {
 	case p.Address == "":
-		source, instead = "since the environment configures Temporal without an address", "unset the TEMPORAL_ variables and remove the profile"
+		source, correct, remove = "the default, since no address is configured", "set TEMPORAL_ADDRESS", "unset the TEMPORAL_ variables and remove the profile"
 	case os.Getenv("TEMPORAL_ADDRESS") != "":
-		source, instead = "from TEMPORAL_ADDRESS", "unset TEMPORAL_ADDRESS"
+		source, correct, remove = "from TEMPORAL_ADDRESS", "correct TEMPORAL_ADDRESS", "unset TEMPORAL_ADDRESS"
+	}
+	instead := correct
+	if fallback != "" {
+		instead = remove + " to use " + fallback
 	}
 	if unanswered(err) {
-		return fmt.Errorf("no Temporal server answers at %s (%s): start one there, or %s to use the embedded server: %w", address, source, instead, err)
+		return fmt.Errorf("no Temporal server answers at %s (%s): start one there, or %s: %w", address, source, instead, err)
 	}
-	return fmt.Errorf("the Temporal server at %s (%s) refuses the connection: check the API key and TLS settings, or %s to use the embedded server: %w", address, source, instead, err)
+	return fmt.Errorf("the Temporal server at %s (%s) refuses the connection: check the API key and TLS settings, or %s: %w", address, source, instead, err)
 }
 
 func unanswered(err error) bool {

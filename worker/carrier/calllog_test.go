@@ -62,7 +62,7 @@ func TestCalls_AreCountedByRegionAndKind(t *testing.T) {
 	assert.Equal(t, 2, s.Count(func(c carrier.Call) bool { return c.Kind == carrier.Probe }))
 }
 
-func TestCalls_AreCountedOnceUnderConcurrency(t *testing.T) {
+func TestCalls_ConcurrentCallsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{Speed: fast})
 	c := client(t, s)
@@ -83,38 +83,38 @@ func TestCalls_AreCountedOnceUnderConcurrency(t *testing.T) {
 	assert.Zero(t, counts.InFlight)
 }
 
-func TestCalls_RememberTheLatestAndCountAll(t *testing.T) {
+func TestCalls_KeepsTheLatestAndCountsAll(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{})
 	call := carrier.Call{Region: carrier.EUWest, Kind: carrier.Customer, Tool: tools.GetDeliveryStatus}
-	overwritten := s.Arrive(call)
+	overwritten := s.StartCall(call)
 	for range carrier.MaxCalls {
-		s.Arrive(call)(200)
+		s.StartCall(call)(200)
 	}
-	s.Arrive(carrier.Call{Region: carrier.USEast, Kind: carrier.Probe})
+	s.StartCall(carrier.Call{Region: carrier.USEast, Kind: carrier.Probe})
 
 	overwritten(503)
 	calls := s.Calls()
 	require.Len(t, calls, carrier.MaxCalls)
 	assert.Equal(t, carrier.USEast, calls[len(calls)-1].Region, "the latest is last")
 	assert.Zero(t, s.Count(func(c carrier.Call) bool { return c.Status == 503 }),
-		"the answer of a call that was overwritten is written to no other")
+		"the answer of an overwritten call changes no other call")
 	counts := s.State().Regions[carrier.EUWest].Counts
 	assert.Equal(t, carrier.MaxCalls+1, counts.Calls[carrier.Customer])
 	assert.Equal(t, map[int]int{200: carrier.MaxCalls, 503: 1}, counts.Answers)
 	assert.Equal(t, 1, s.State().Regions[carrier.USEast].InFlight)
 }
 
-func TestResetCounts_ForgetsCallsThatAreStillOpen(t *testing.T) {
+func TestResetCounts_WithCallsInProgress(t *testing.T) {
 	t.Parallel()
 	s := start(t, carrier.Options{})
 	call := carrier.Call{Region: carrier.EUWest, Kind: carrier.Customer}
-	open := s.Arrive(call)
+	open := s.StartCall(call)
 	s.ResetCounts()
 	assert.Empty(t, s.Calls())
-	assert.Equal(t, 1, s.State().Regions[carrier.EUWest].InFlight, "it is still open")
+	assert.Equal(t, 1, s.State().Regions[carrier.EUWest].InFlight, "the call is still in progress")
 
-	later := s.Arrive(call)
+	later := s.StartCall(call)
 	open(200)
 	later(503)
 	require.Len(t, s.Calls(), 1)
