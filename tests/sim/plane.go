@@ -41,15 +41,15 @@ type world struct {
 	processes []*process
 	coming    messages
 
-	table    fleet.Table
+	table fleet.Table
 	hints fleet.HintCounter
-	round    int64
+	round int64
 
 	// running: an outage workflow is suspecting. poll and asked are of its
 	// census, zero before it has asked.
 	running  bool
 	reports  fleet.Reports
-	poll fleet.Poll
+	poll     fleet.Poll
 	asked    time.Duration
 	sequence int64
 

@@ -47,7 +47,7 @@ type process struct {
 	clock    *clock
 	registry *breaker.Registry
 	breaker  *breaker.Breaker
-	reporter  member.Reporter
+	reporter member.Reporter
 	random   *rand.Rand
 	// rate is in calls a second, noise the share that fails for no reason.
 	rate, noise float64
