@@ -1,0 +1,2 @@
+// Package docs tests that the documents are true of the code.
+package docs
