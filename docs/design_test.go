@@ -1,4 +1,4 @@
-package docs
+package docs_test
 
 import (
 	"go/ast"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const root = "../.."
+const root = ".."
 
 // functions gives the functions and methods that a file declares.
 func functions(t *testing.T, file string) map[string]bool {
@@ -40,9 +40,7 @@ func named(design string) map[string][]string {
 	}
 	inTable := regexp.MustCompile("`([a-z/]+/[a-z]+\\.go)`(?: \\|)?((?:,? `\\w+`)+)")
 	for _, match := range inTable.FindAllStringSubmatch(design, -1) {
-		for _, name := range regexp.MustCompile(`\w+`).FindAllString(match[2], -1) {
-			all[match[1]] = append(all[match[1]], name)
-		}
+		all[match[1]] = append(all[match[1]], regexp.MustCompile(`\w+`).FindAllString(match[2], -1)...)
 	}
 	return all
 }

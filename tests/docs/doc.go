@@ -1,2 +1,0 @@
-// Package docs tests that the documents are true of the code.
-package docs
