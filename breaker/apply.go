@@ -2,11 +2,11 @@ package breaker
 
 import "time"
 
-// Apply sets what the fleet decided. The breaker then holds that state until
-// the next verdict, or until some time after that verdict was due: a stale
-// verdict of open ends by itself. A verdict that is not newer than the last one
-// changes nothing. While [Breaker.Force] holds the breaker, the newest verdict
-// waits.
+// Apply sets what the fleet decided. The breaker holds that state until the next
+// verdict. If none comes, it moves on by itself some time after the verdict's Next,
+// so that a stale verdict of open ends. A verdict whose Epoch is not greater than
+// the last one's changes nothing. While [Breaker.Force] holds the breaker, the
+// newest verdict is kept and takes effect afterwards.
 func (b *Breaker) Apply(v Verdict) {
 	now := b.registry.clock.Elapsed()
 	b.mu.Lock()
@@ -25,7 +25,7 @@ func (b *Breaker) Apply(v Verdict) {
 
 func (b *Breaker) take(now time.Duration, v Verdict) {
 	wall := b.registry.clock.Now()
-	// How far ahead another machine's clock may put the next move.
+	// The limit bounds the effect of another machine's clock that is ahead.
 	due := min(max(0, v.Next.Sub(wall)), 2*b.settings.MaxCooldown)
 	from := b.state
 	if from != v.State {

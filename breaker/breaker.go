@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// patience is how many times its due length a state is held while the fleet's
-// next word, or the ramp's evidence, fails to come. Then the breaker moves on
-// by itself.
+// patience is how many times its planned length a state lasts when neither a
+// verdict nor enough calls of the ramp end it. Then the breaker moves on by itself.
 const patience = 4
 
-// Breaker is the state machine of one key in one process. All methods may be
-// called concurrently. Make one with [Registry.Get].
+// Breaker is the state machine of one key in one process. Get one from
+// [Registry.Get]. All methods may be called concurrently.
 //
-// Calls in the closed state and refusals go by gate alone; everything else
-// takes the lock. Time moves a breaker at its ticks and at whatever takes the
-// lock for a call.
+// Calls in the closed state and refusals use only gate; everything else takes the
+// lock. A breaker notices the time at its ticks and at each call that takes the
+// lock.
 type Breaker struct {
 	key      Key
 	registry *Registry
@@ -25,26 +24,26 @@ type Breaker struct {
 	mu       sync.Mutex
 	settings *settings
 	state    State
-	// generation is nil while nothing has been counted since the last transition,
-	// and once what was counted is forgotten.
+	// generation is nil while nothing has been counted since the last transition, and
+	// after the counts have expired.
 	generation *generation
 	// incident is nil while closed.
 	incident *incident
-	// since is when the state was entered; in an outage, when the outage began.
+	// since is when the state was entered. During an outage it is when the outage began.
 	since time.Time
 	// edges counts the transitions.
 	edges int64
-	// round counts openings in a row; it decides the cooldown and decays while
-	// closed, by one for each healthy MaxCooldown.
+	// round counts consecutive openings and sets the cooldown. While closed it
+	// decreases by one for each MaxCooldown.
 	round       int
 	closedSince time.Duration
-	// lastUsed is when a call last took the lock: at most a slice ago.
+	// lastUsed is when a call last took the lock, at most one slice ago.
 	lastUsed time.Duration
-	// heldOff is what the dependency asked for; see HoldOff.
+	// heldOff is until when the dependency wants no calls; see HoldOff.
 	heldOff time.Duration
 	epoch   int64
-	// awake says that the registry ticks this breaker, evicted that the registry
-	// has dropped it: it must not open any more, because nobody would close it.
+	// awake: the registry ticks this breaker. evicted: the registry has dropped it, so
+	// it must not open any more, because nothing would close it.
 	awake, evicted bool
 
 	refused                    *refusedCount
@@ -53,12 +52,12 @@ type Breaker struct {
 	counted int64
 }
 
-// incident is what a breaker knows while it is not closed.
+// incident is the state of a breaker that is not closed.
 type incident struct {
 	reason Reason
-	// refusal is published and never changed.
+	// refusal is published, and never modified.
 	refusal *Refusal
-	// until is when this state ends by time alone; next is what people are told.
+	// until is when this state ends without a verdict. next is the time refusals give.
 	until time.Duration
 	next  time.Time
 	// opened is when the breaker last opened.
@@ -67,13 +66,13 @@ type incident struct {
 
 	ramp rampShare
 	step int
-	// rampSince is when the running step began, rampGood how many calls have ended
-	// well in it.
+	// rampSince is when the current step began. rampGood is how many calls have
+	// succeeded in it.
 	rampSince time.Duration
 	rampGood  int
 
-	// byHand says that a caller of Force holds the state. held is the verdict that
-	// came meanwhile.
+	// byHand: an operator's Force holds the state. held is the verdict that arrived
+	// meanwhile.
 	byHand bool
 	held   *Verdict
 }
@@ -83,20 +82,19 @@ func newBreaker(key Key, s *settings, r *Registry) *Breaker {
 	return &Breaker{key: key, settings: s, registry: r, since: r.clock.Now(), closedSince: now, lastUsed: now}
 }
 
-// Key is what this breaker guards.
+// Key returns the key that this breaker guards.
 func (b *Breaker) Key() Key { return b.key }
 
-// Config is the configuration in force, defaults set.
+// Config returns the current configuration with its defaults set.
 func (b *Breaker) Config() Config {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.settings.Config
 }
 
-// Configure replaces the configuration. State, window, calls in flight and the
-// wait that is running stay as they are; calls in flight keep the threshold
-// they began with. The error is that of [Config.Validate]; nothing has changed
-// then.
+// Configure replaces the configuration. The state, the window, the calls in flight
+// and the current wait stay as they are. Calls in flight keep their latency
+// threshold. The error is that of [Config.Validate], and then nothing has changed.
 func (b *Breaker) Configure(c Config) error {
 	s, err := b.registry.compile(c)
 	if err != nil {
@@ -130,11 +128,11 @@ func (b *Breaker) configure(s *settings) {
 	b.publish()
 }
 
-// Tick takes the moves that time alone brings: a cooldown that has run out, a
-// call that has begun to hang. [Registry.Run] calls it.
+// Tick applies what is due by time: a cooldown that has ended, a call that has begun
+// to hang. [Registry.Run] calls it.
 func (b *Breaker) Tick() { b.tick() }
 
-// tick tells whether the breaker needs another one, and what it suspects.
+// tick also returns whether the breaker needs further ticks, and its suspicion.
 func (b *Breaker) tick() (awake bool, suspicion Suspicion) {
 	now := b.registry.clock.Elapsed()
 	b.mu.Lock()
@@ -153,7 +151,7 @@ func (b *Breaker) tick() (awake bool, suspicion Suspicion) {
 	return b.awake, suspicion
 }
 
-// forget gives back the memory of a key that is closed and idle.
+// forget frees the memory of a closed and idle key.
 func (b *Breaker) forget(now time.Duration) {
 	if b.incident == nil && b.generation != nil && now >= b.lastUsed+b.settings.Window && b.generation.retire() {
 		b.counted += int64(b.generation.ended)
@@ -162,8 +160,8 @@ func (b *Breaker) forget(now time.Duration) {
 	}
 }
 
-// activate makes sure that there is something to count in, and that time is
-// looked at. b.mu is held, and the state lets calls pass.
+// activate makes sure that the breaker has a generation and is ticked. b.mu is held,
+// and the state lets calls pass.
 func (b *Breaker) activate(now time.Duration) *gate {
 	if b.generation == nil {
 		b.generation = newGeneration(now, b.settings)
@@ -180,10 +178,10 @@ func (b *Breaker) wake() {
 	}
 }
 
-// publish replaces the gate by what state, mode and generation now say.
+// publish replaces the gate by one for the current state, mode and generation.
 func (b *Breaker) publish() *gate {
 	g := &gate{
-		breaker: b, generation: b.generation, pass: passAsk,
+		breaker: b, generation: b.generation, pass: passLocked,
 		latency: b.settings.Latency, maxAttempts: b.settings.MaxAttemptsCounted,
 	}
 	if b.registry.clock != SystemClock() {
@@ -219,7 +217,7 @@ func (b *Breaker) refusals() *refusedCount {
 	return b.refused
 }
 
-// judge trips the breaker when its own generation, settled at now, says so.
+// judge trips the breaker by its own generation, which is settled at now.
 func (b *Breaker) judge(now time.Duration) {
 	g := b.generation
 	if b.settings.Mode == Off || b.evicted {
@@ -231,7 +229,7 @@ func (b *Breaker) judge(now time.Duration) {
 		if reason, trip := b.settings.judge(&e, b.settings.MinSamples); trip {
 			b.open(now, reason)
 		} else if _, pending := b.settings.judge(&e, 0); pending {
-			// Only the minimum is lacking: the next success may decide.
+			// Only samples are missing, so the next success may trip the breaker.
 			g.lockFrom.Store(0)
 		} else {
 			g.lockFrom.Store(int64(g.nextChange(now)))
@@ -252,7 +250,7 @@ func (b *Breaker) open(now time.Duration, reason Reason) {
 	b.hold(now, max(cooldown, min(b.heldOff-now, b.settings.MaxCooldown)))
 }
 
-// decayedRound is how many openings in a row count at now.
+// decayedRound is the number of consecutive openings that count at now.
 func (b *Breaker) decayedRound(now time.Duration) int {
 	if b.state != Closed {
 		return b.round
@@ -260,15 +258,15 @@ func (b *Breaker) decayedRound(now time.Duration) int {
 	return max(0, b.round-int((now-b.closedSince)/b.settings.MaxCooldown))
 }
 
-// jitter spreads d by a tenth to either side, so that keys which opened
-// together are not probed together.
+// jitter changes d by up to a tenth, so that keys that opened together are not
+// probed together.
 func (r *Registry) jitter(d time.Duration) time.Duration {
 	return d + time.Duration((r.Random()-0.5)*0.2*float64(d))
 }
 
-// HoldOff tells the breaker that the dependency asked to be left alone for d,
-// as by Retry-After. It only ever prolongs: a cooldown that runs, or the next
-// one if the breaker opens before d is over. MaxCooldown caps it.
+// HoldOff tells the breaker that the dependency wants no calls for d, as by
+// Retry-After. It extends the current cooldown, or the next one if the breaker opens
+// before d is over. It never shortens one, and Config.MaxCooldown limits it.
 func (b *Breaker) HoldOff(d time.Duration) {
 	now := b.registry.clock.Elapsed()
 	b.mu.Lock()
@@ -282,7 +280,7 @@ func (b *Breaker) HoldOff(d time.Duration) {
 	}
 }
 
-// advance takes every move whose time has come.
+// advance takes every transition that is due at now.
 func (b *Breaker) advance(now time.Duration) {
 	for b.incident != nil && now >= b.incident.until {
 		due := b.incident.until
@@ -296,7 +294,7 @@ func (b *Breaker) advance(now time.Duration) {
 			b.enter(due, HalfOpen, b.incident.reason, true)
 			b.hold(due, b.settings.probeTime())
 		case HalfOpen:
-			// Nobody probed: the fleet is out of reach. Fail open, by the ramp.
+			// Nobody probed, so the fleet is out of reach. The breaker recovers by the ramp.
 			b.enter(due, Recovering, b.incident.reason, true)
 			b.rampTo(due, 0)
 		case Recovering:
@@ -305,9 +303,8 @@ func (b *Breaker) advance(now time.Duration) {
 			b.endForce(due)
 		}
 	}
-	// With no word from a fleet, a step ends once its own calls have shown the
-	// dependency healthy for the step's length; the deadline above is for keys
-	// too quiet to show anything.
+	// Without an outage workflow, a step ends after its length and enough successes of
+	// its own. The deadline above is for keys with too few calls.
 	if i := b.incident; b.state == Recovering && i.outage == "" &&
 		now >= i.rampSince+b.settings.RampStep && i.rampGood >= b.settings.RampMinSamples {
 		b.nextStep(now)
@@ -330,7 +327,7 @@ func (b *Breaker) rampTo(now time.Duration, step int) {
 	i.until = now + patience*b.settings.RampStep
 }
 
-// hold sets when this state is due to end.
+// hold sets how long this state lasts.
 func (b *Breaker) hold(now, d time.Duration) {
 	i := b.incident
 	i.until = now + d
@@ -339,15 +336,15 @@ func (b *Breaker) hold(now, d time.Duration) {
 	b.setRefusal()
 }
 
-// setRefusal publishes what refused calls are told.
+// setRefusal publishes what refused calls return.
 func (b *Breaker) setRefusal() {
 	i := b.incident
 	i.refusal = &Refusal{Key: b.key, State: b.state, Reason: i.reason, Since: b.since, RetryAt: i.next, Outage: i.outage}
 	b.publish()
 }
 
-// enter takes one edge: a fresh window, one event. What comes after it says how
-// long the new state is held; until then it has no end.
+// enter takes one transition: it starts a fresh window and records one event. The
+// caller then sets how long the new state lasts.
 func (b *Breaker) enter(now time.Duration, to State, reason Reason, local bool) {
 	var evidence Evidence
 	if g := b.generation; g != nil {
@@ -389,8 +386,8 @@ func (b *Breaker) enter(now time.Duration, to State, reason Reason, local bool) 
 
 const forever = time.Duration(1<<63 - 1)
 
-// Evidence is what the breaker knows of its key now: in recovering, the ramp's
-// calls alone.
+// Evidence returns the current counts of the key. While recovering, these are only
+// the ramp's calls.
 func (b *Breaker) Evidence() Evidence {
 	now := b.registry.clock.Elapsed()
 	b.mu.Lock()

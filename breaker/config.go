@@ -9,82 +9,76 @@ import (
 	"time"
 )
 
-// Config is how a breaker of one dependency judges. Every zero value means the
-// default named at its field, so that Config{} is a conservative breaker.
-// [Config.Validate] names all mistakes at once. Durations lie between 10 ms and
-// a year.
+// Config configures the breaker of one dependency. Each zero field means the default
+// named at the field, so Config{} is a conservative breaker. [Config.Validate] names
+// all mistakes at once. Durations lie between 10 ms and a year.
 //
-// As JSON and YAML each field is written in lower case with underscores
-// (fast_window), durations as text ("2s"), and fields that are not known are
-// refused.
+// In JSON and YAML, field names are in lower case with underscores (fast_window) and
+// durations are text ("2s"). Unknown fields are an error.
 type Config struct {
-	// Mode says how much the breaker may do. Default [Enforce].
+	// Mode is how much the breaker may do. Default [Enforce].
 	Mode Mode
 	// Window is the rolling time over which outcomes are judged, in 60 slices.
 	// Default 60 s.
 	Window time.Duration
-	// FastWindow is the newest part of Window, over which the failure rule is
-	// judged as well. Default Window/6.
+	// FastWindow is the newest part of Window. The failure rule is also applied to it
+	// by itself. Default Window/6.
 	//
-	// Over a minute alone, a dependency that fails every call at once is half
-	// of the window only after 30 s of steady traffic. A sixth of it is half full
-	// after 5 s to 5.5 s: soon enough for an outage, and a blip of 3 s is 27 to
-	// 30 % of it. A twelfth would be half full after 2.5 s and so take that blip
-	// for an outage; a third would need 10 s.
+	// A dependency that fails every call from one moment on fills half of a window of
+	// a minute only after 30 s of steady traffic. It fills half of a sixth of it after
+	// 5 s to 5.5 s, while a blip of 3 s is 27 to 30 % of that. A twelfth would trip
+	// after 2.5 s, and so on that blip; a third would need 10 s.
 	FastWindow time.Duration
-	// FailureRate is the share of failed calls over which the breaker trips,
-	// in (0, 1). It trips when the rate is over it, not at it. Default 0.5.
+	// FailureRate is the share of failed calls above which the breaker trips, in
+	// (0, 1). A rate equal to it does not trip. Default 0.5.
 	FailureRate float64
-	// Latency is the threshold of the latency rule, and the age at which a call
-	// in flight counts as slow. A call must be over it. Default 5 s.
+	// Latency is the threshold of the latency rule, and the age from which a call in
+	// flight counts as slow. A call of exactly this length is not slow. Default 5 s.
 	Latency time.Duration
-	// ToolLatency holds the thresholds of tools that differ, by name: a label
-	// takes longer than a status. All tools count into one breaker. Optional.
+	// ToolLatency holds other thresholds by tool name: creating a label takes longer
+	// than reading a status. All tools count into one breaker. Optional.
 	ToolLatency map[string]time.Duration
 	// Quantile is the latency quantile compared with Latency, in [0.5, 0.999].
 	// Default 0.99.
 	Quantile float64
-	// MinSamples is how many calls a horizon must hold before it can trip.
-	// Default 10.
+	// MinSamples is how many calls a horizon needs before it can trip. Default 10.
 	MinSamples int
-	// MinSlow is how many slow calls the latency rule needs besides MinSamples:
-	// under 100 samples the p99 is the maximum, and one straggler must not
-	// trip. Default 3.
+	// MinSlow is how many slow calls the latency rule needs in addition to
+	// MinSamples. With fewer than 100 samples the p99 is the maximum, and one slow
+	// call must not trip. Default 3.
 	MinSlow int
-	// Cooldown is how long the breaker stays open before the first probes. It
-	// doubles with each further round of the same outage. Default 30 s.
+	// Cooldown is how long the breaker stays open before the first probes. It doubles
+	// with each further opening in the same outage. Default 30 s.
 	Cooldown time.Duration
-	// MaxCooldown caps the doubling. Default 5 minutes, or Cooldown if longer.
+	// MaxCooldown limits the cooldown. Default 5 minutes, or Cooldown if that is longer.
 	MaxCooldown time.Duration
-	// ProbeSuccesses is how many probes in a row must succeed. Default 3.
+	// ProbeSuccesses is how many consecutive probes must succeed. Default 3.
 	ProbeSuccesses int
 	// ProbeInterval is the pause between two probes. Default Latency/5, at least
 	// 10 ms.
 	ProbeInterval time.Duration
-	// Ramp is the percentages by which traffic returns, rising. Default
+	// Ramp is the rising percentages of calls let pass while recovering. Default
 	// 10, 25, 50, 100.
 	Ramp []int
 	// RampStep is how long each step of the ramp lasts. Default 15 s.
 	RampStep time.Duration
-	// RampMinSamples is how many calls the ramp must have let pass before it
-	// can trip again. Default 5.
+	// RampMinSamples is how many calls of the ramp must have ended before it can trip
+	// again. Default 5.
 	RampMinSamples int
-	// MaxAttemptsCounted is how many attempts of one activity execution are
-	// counted, so that a run whose own input is poisoned cannot trip a
-	// dependency by being retried. Default 3.
+	// MaxAttemptsCounted is how many attempts of one activity execution are counted. It
+	// keeps one run with a bad input from tripping the breaker by its retries. Default 3.
 	MaxAttemptsCounted int
-	// NoProbe says outright that no synthetic call exists: the cooldown then leads
-	// into the ramp.
+	// NoProbe declares that the dependency has no probe. The cooldown is then followed
+	// by the ramp.
 	NoProbe bool
-	// IgnorePanics makes a tool's panic say nothing about the dependency. By
-	// default it is a failure.
+	// IgnorePanics makes a tool's panic [Ignored]. By default it is a [Failure].
 	IgnorePanics bool
-	// FailOnRateLimit makes a rate-limited call (429) a failure. By default it says
-	// nothing about the dependency: it is up, and asks for a slower pace.
+	// FailOnRateLimit makes a rate-limited call (429) a [Failure]. By default it is
+	// [Ignored], because the dependency works and only wants fewer calls.
 	FailOnRateLimit bool
 }
 
-// WithDefaults gives c with each zero value replaced by its default.
+// WithDefaults returns c with each zero value replaced by its default.
 func (c Config) WithDefaults() Config {
 	if c.Mode == "" {
 		c.Mode = Enforce
@@ -126,15 +120,15 @@ func setInt(n *int, v int) {
 }
 
 const (
-	// minDuration keeps a window's slices and the ring of calls in flight wide
-	// enough to mean something.
+	// minDuration keeps the slices of a window, and those of the ring of calls in
+	// flight, from becoming too short.
 	minDuration = 10 * time.Millisecond
 	// maxDuration keeps sums of durations from overflowing.
 	maxDuration = 365 * 24 * time.Hour
 )
 
-// Validate checks c as it stands after [Config.WithDefaults] and names every
-// mistake, each with its field, joined by [errors.Join].
+// Validate checks c after [Config.WithDefaults]. The error names every mistake with
+// its field, joined by [errors.Join].
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
@@ -197,7 +191,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// LatencyOf is the latency threshold of a tool.
+// LatencyOf returns the latency threshold of a tool.
 func (c Config) LatencyOf(tool string) time.Duration {
 	if d, ok := c.ToolLatency[tool]; ok {
 		return d
@@ -205,7 +199,7 @@ func (c Config) LatencyOf(tool string) time.Duration {
 	return c.Latency
 }
 
-// CooldownFor is the cooldown of the n-th round of an outage, counted from 0,
+// CooldownFor returns the cooldown of the n-th opening of an outage, counted from 0,
 // before jitter.
 func (c Config) CooldownFor(round int) time.Duration {
 	d := c.Cooldown
@@ -218,8 +212,8 @@ func (c Config) CooldownFor(round int) time.Duration {
 	return d
 }
 
-// settings are a configuration with its defaults set, and what follows from it.
-// They are shared by breakers and never changed.
+// settings are a configuration with its defaults set and the values derived from it.
+// Breakers share them. They are never modified.
 type settings struct {
 	Config
 	sliceWidth time.Duration
@@ -234,8 +228,8 @@ func newSettings(c Config) *settings {
 	}
 }
 
-// probeTime bounds how long a round of probes may take before a breaker that
-// hears nothing goes on alone.
+// probeTime is how long a half-open breaker waits for a verdict before it starts the
+// ramp by itself.
 func (s *settings) probeTime() time.Duration {
 	return patience * time.Duration(s.ProbeSuccesses) * (s.Latency + s.ProbeInterval)
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// configFields are a configuration's fields by the names they have in text, in
-// the order in which they are written.
+// configFields are a configuration's fields by their names in text, in the order in
+// which they are written.
 var configFields = []struct {
 	name  string
 	value func(*Config) any
@@ -40,7 +40,7 @@ var configFields = []struct {
 	{"fail_on_rate_limit", func(c *Config) any { return &c.FailOnRateLimit }},
 }
 
-// durationText is a duration that is written as text.
+// durationText is a duration written as text.
 type durationText time.Duration
 
 func (d durationText) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
@@ -58,7 +58,7 @@ func (d *durationText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the fields that are not zero, durations as text.
+// MarshalJSON writes the nonzero fields, with durations as text.
 func (c Config) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for _, f := range configFields {
@@ -88,15 +88,13 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// UnmarshalJSON sets the fields that data names and leaves the others as they
-// are. The error names every field that is unknown or cannot be read, joined by
-// [errors.Join]; whether the values make sense is [Config.Validate]'s to say. c
-// has not changed then.
+// UnmarshalJSON sets the fields that data names and keeps the others. The error
+// names every field that is unknown or malformed, joined by [errors.Join], and then
+// c has not changed. Use [Config.Validate] to check the values.
 func (c *Config) UnmarshalJSON(data []byte) error { return c.read(data, true) }
 
-// UnmarshalStored is UnmarshalJSON for what [Config.MarshalJSON] has written in
-// another process, maybe of a newer version: fields that it has added are passed
-// over, as they were before it.
+// UnmarshalStored is UnmarshalJSON for what [Config.MarshalJSON] wrote in another
+// process. It ignores unknown fields, because that process may run a newer version.
 func (c *Config) UnmarshalStored(data []byte) error { return c.read(data, false) }
 
 func (c *Config) read(data []byte, strict bool) error {
@@ -181,8 +179,8 @@ func kindName(into any) string {
 	}
 }
 
-// UnmarshalYAML reads c as [Config.UnmarshalJSON] does. It has the signature
-// that YAML libraries look for, so that this module needs none of them.
+// UnmarshalYAML reads c as [Config.UnmarshalJSON] does. YAML libraries look for this
+// signature, so this module needs none of them.
 func (c *Config) UnmarshalYAML(unmarshal func(any) error) error {
 	var fields map[string]any
 	if err := unmarshal(&fields); err != nil {
@@ -195,7 +193,7 @@ func (c *Config) UnmarshalYAML(unmarshal func(any) error) error {
 	return c.UnmarshalJSON(text)
 }
 
-// MarshalYAML gives what [Config.MarshalJSON] writes as a plain map.
+// MarshalYAML returns what [Config.MarshalJSON] writes, as a map.
 func (c Config) MarshalYAML() (any, error) {
 	text, err := c.MarshalJSON()
 	if err != nil {

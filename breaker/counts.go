@@ -11,17 +11,17 @@ type Counts struct {
 	Slow int `json:"slow"`
 }
 
-// Add gives the sum of both.
+// Add returns the sum of c and o.
 func (c Counts) Add(o Counts) Counts {
 	return Counts{Samples: c.Samples + o.Samples, Failures: c.Failures + o.Failures, Slow: c.Slow + o.Slow}
 }
 
-// Sub gives c without o.
+// Sub returns c without o.
 func (c Counts) Sub(o Counts) Counts {
 	return Counts{Samples: c.Samples - o.Samples, Failures: c.Failures - o.Failures, Slow: c.Slow - o.Slow}
 }
 
-// FailureRate is the share of calls that failed; 0 without calls.
+// FailureRate returns the share of failed calls, 0 without calls.
 func (c Counts) FailureRate() float64 {
 	if c.Samples == 0 {
 		return 0

@@ -1,72 +1,67 @@
-// Package breaker is a circuit breaker for one dependency in one region. It
-// knows nothing of Temporal, does no I/O and starts no goroutine of its own
-// but those of [Registry.Run], which its caller owns.
+// Package breaker is a circuit breaker for one dependency in one region. It does not
+// use Temporal and does no I/O. Its only goroutine is the one of [Registry.Run],
+// which its caller starts.
 //
-// A [Breaker] moves between four states by itself, and is held in two more by
-// operators:
+// # States
 //
-//	closed         calls pass, outcomes are counted
-//	open           calls are refused at once; the cooldown runs
-//	half-open      calls are still refused; only synthetic probes touch the dependency
-//	recovering     calls pass by a growing share, judged on their own outcomes alone
-//	forced-open    calls are refused until the decision expires
-//	forced-closed  calls pass until the decision expires, whatever is counted
+// A [Breaker] moves between four states by itself. Operators can force two more:
 //
-// It trips on a failure rate or on a latency quantile over a rolling window.
-// A call that hangs counts as slow while it hangs, so that a dependency which
-// swallows every call is found before the first timeout fires.
+//	closed         calls pass and are counted
+//	open           calls are refused until the cooldown ends
+//	half-open      calls are still refused; only probes reach the dependency
+//	recovering     a growing share of calls passes and is counted by itself: the ramp
+//	forced-open    calls are refused until the operator's decision expires
+//	forced-closed  calls pass until the operator's decision expires
 //
-// # What decides
+// A breaker trips when the failure rate or a latency quantile passes its limit over a
+// rolling window. A hanging call counts as slow while it hangs, so the breaker trips
+// before the first timeout.
 //
-// These rules hold wherever a choice had to be made:
+// # Rules
 //
-//   - The rate must be over its limit, not at it; likewise the latency.
-//   - The failure rule is judged over the whole window and over its newest part,
-//     [Config].FastWindow; whichever is over, trips.
-//   - A success can complete the minimum of samples, and so decide.
+//   - A rate or a latency equal to its limit does not trip.
+//   - The failure rule applies to the whole window and to its newest part,
+//     [Config].FastWindow. Either can trip.
+//   - A success can complete the minimum of samples, and so trip the breaker.
 //   - Refused calls are neither samples nor latencies.
-//   - Each transition starts a fresh window: what was seen before it decides
-//     nothing after it. Failures that land while open move nothing.
-//   - A call whose time limit expired is a failure. So is a panic, unless
-//     Config.IgnorePanics. A rate-limited call (429) says nothing, unless
-//     Config.FailOnRateLimit; its Retry-After only ever prolongs a wait, within
+//   - Each transition starts a fresh window. Calls that began before it are not
+//     counted, so failures that arrive while open have no effect.
+//   - A call that exceeds its time limit is a failure. A panic is one unless
+//     Config.IgnorePanics is set. A rate-limited call (429) is ignored unless
+//     Config.FailOnRateLimit is set. Its Retry-After can extend a cooldown up to
 //     Config.MaxCooldown: see [Breaker.HoldOff].
-//   - A call that the caller gave up leaves no sample, unless it had already
-//     passed the latency threshold: then it was slow.
-//   - A dependency without a probe says so by Config.NoProbe; the cooldown then
-//     leads into the ramp. A probe that meets an authentication error has failed.
-//   - A verdict of open that nobody renews ends by itself some time after its
+//   - A call cancelled by its caller is no sample, except when it had already passed
+//     the latency threshold. Then it is slow.
+//   - A dependency without a probe needs Config.NoProbe. The cooldown is then
+//     followed by the ramp. A probe that gets an authentication error has failed.
+//   - A verdict of open that is not renewed ends by itself, some time after its
 //     announced retry time.
 //
-// # Why counting decides a quantile
+// # Two counters decide a quantile
 //
-// By the nearest-rank definition the q-quantile of n samples is the
-// ceil(q·n)-th smallest. It lies over a threshold exactly when fewer than
-// ceil(q·n) samples are at or under the threshold, that is when
+// By the nearest-rank definition, the q-quantile of n samples is the ceil(q·n)-th
+// smallest. It is over a threshold exactly when fewer than ceil(q·n) samples are at or
+// under the threshold, which means
 //
 //	slow > n - ceil(q·n) = floor((1-q)·n)
 //
-// Two counters therefore decide "p99 > 5 s" exactly: how many calls there were
-// and how many of them were slow. No histogram, no sorting, no estimate. The
-// histogram in [Snapshot] is for people.
+// So the number of calls and the number of slow calls decide "p99 > 5 s" exactly,
+// without a histogram or sorting. The histogram in [Snapshot] is only for display.
 //
-// Under 100 samples the p99 is the maximum, and one straggler would trip it.
-// Config.MinSlow is the second condition that keeps it from doing so.
+// With fewer than 100 samples the p99 is the maximum, so one slow call would trip the
+// breaker. Config.MinSlow prevents that.
 //
-// # What a call costs
+// # Cost of a call
 //
-// A good call while closed costs two readings of the clock and two
-// compare-and-swaps, a refused call one of them; neither allocates or
-// takes a lock. What may decide something (a failure, a slow call, the first
-// call after a slice of the window or of the calls in flight has ended) takes
-// the breaker's lock for a few hundred nanoseconds, however many samples the
-// window holds.
+// A successful call while closed reads the clock twice and does two
+// compare-and-swaps. A refused call does one. Neither allocates or takes a lock. The
+// lock is taken for failures, for slow calls, and for the first call after a slice of
+// time has ended. It is held for a few hundred nanoseconds, for any number of samples.
 //
-// # Alone and in a fleet
+// # With and without a fleet
 //
-// A breaker is complete by itself: every state is left by time alone, at the
-// ticks of [Registry.Run]. When a fleet shares one verdict, [Breaker.Apply] sets
-// what the fleet decided; the breaker then waits for the next word, and goes on
-// alone some time after that word was due. So losing touch with the fleet can
-// never wedge it.
+// A breaker needs no fleet: [Registry.Run] ends every state when its time is over. When
+// a fleet shares one verdict, [Breaker.Apply] sets it, and the breaker waits for the
+// next one. If that is overdue, the breaker moves on by itself. So a lost connection
+// to the fleet cannot keep it open.
 package breaker

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// events hands transitions to a hook, in order, away from whoever caused them.
-// Without a hook nothing is kept.
-// The queue has no bound: a key takes a few transitions in a cooldown at most.
+// events delivers transitions to a hook in order, on the goroutine of Run. Without a
+// hook nothing is kept. The queue has no bound, because a key takes at most a few
+// transitions in a cooldown.
 type events struct {
 	hook   func(Transition)
 	wake   chan struct{}
@@ -22,7 +22,7 @@ func newEvents(hook func(Transition)) events {
 	return events{hook: hook, wake: make(chan struct{}, 1)}
 }
 
-// enqueue is called with a breaker's lock held, which keeps its transitions in
+// enqueue is called with the breaker's lock held, which keeps its transitions in
 // order.
 func (r *Registry) enqueue(t Transition) {
 	e := &r.events

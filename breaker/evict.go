@@ -2,15 +2,15 @@ package breaker
 
 import "time"
 
-// idleSince tells when the breaker was last used, if it may be evicted: it is
-// closed and no call is in flight.
+// idleSince returns when the breaker was last used, and whether it may be evicted: it
+// is closed and has no call in flight.
 func (b *Breaker) idleSince(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lastUsed, b.mayGo(now)
+	return b.lastUsed, b.mayBeEvicted(now)
 }
 
-func (b *Breaker) mayGo(now time.Duration) bool {
+func (b *Breaker) mayBeEvicted(now time.Duration) bool {
 	if b.incident != nil {
 		return false
 	}
@@ -21,12 +21,12 @@ func (b *Breaker) mayGo(now time.Duration) bool {
 	return true
 }
 
-// evict cuts the breaker off if it may go: whoever still holds it finds a
+// evict detaches the breaker if it is idle. A caller that still has it finds a
 // breaker that lets every call pass and never opens.
 func (b *Breaker) evict(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.mayGo(now) {
+	if !b.mayBeEvicted(now) {
 		return false
 	}
 	b.evicted = true

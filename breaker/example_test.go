@@ -8,7 +8,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// clock stands in for the machine's, so that the examples take no time.
+// clock replaces the machine's clock, so that the examples need no waiting.
 type clock struct{ elapsed time.Duration }
 
 func (c *clock) Elapsed() time.Duration { return c.elapsed }
@@ -34,14 +34,14 @@ func Example() {
 		permit.Done(breaker.Failure)
 	}
 	c.elapsed += 10 * time.Second
-	registry.Tick() // a program has registry.Run for that
+	registry.Tick() // a program uses registry.Run
 	fmt.Println(b.Snapshot().State)
 	// Output:
 	// open, because 4 of 4 calls failed in 10s (over 50%); try again at 14:00:10
 	// half-open
 }
 
-// Calls that hang are found while they hang: nothing has ended here.
+// Hanging calls trip the breaker before any of them ends.
 func ExampleBreaker_Tick() {
 	c := &clock{}
 	b := breaker.NewRegistry(c, nil).Get(carrier, breaker.Config{Latency: 2 * time.Second})
@@ -76,7 +76,7 @@ func ExampleBreaker_Apply() {
 	c := &clock{}
 	b := breaker.NewRegistry(c, nil).Get(carrier, breaker.Config{})
 	b.Apply(breaker.Verdict{State: breaker.Open, Epoch: 7, Next: c.Now().Add(30 * time.Second), Outage: "outage/carrier-api/eu-west"})
-	b.Apply(breaker.Verdict{State: breaker.Closed, Epoch: 6}) // an older one, late
+	b.Apply(breaker.Verdict{State: breaker.Closed, Epoch: 6}) // older, so ignored
 	fmt.Println(b.Snapshot().State, b.Snapshot().Outage)
 	// Output:
 	// open outage/carrier-api/eu-west
@@ -102,7 +102,7 @@ func ExampleConfig_UnmarshalJSON() {
 	// cooldown: "soon" is not a duration, such as "30s" or "1m30s"
 }
 
-// A week of windows in observe mode, one of them of an outage.
+// The windows of a week in observe mode, one of them during an outage.
 func ExampleSuggest() {
 	c := breaker.Config{Latency: 30 * time.Second}
 	var windows []breaker.Observation

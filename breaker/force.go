@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// maxForce bounds how long a forced state lasts, so that one that everybody has
-// forgotten ends.
+// maxForce bounds how long a forced state lasts, so that a forgotten one ends.
 const maxForce = 7 * 24 * time.Hour
 
 // Force is an operator's decision about one breaker.
 type Force struct {
 	// State is [ForcedOpen] or [ForcedClosed].
 	State State
-	// By is who decided, and Note why; both are needed.
+	// By is who decided, and Note is why. Both are required.
 	By, Note string
-	// For is how long it holds: over 0, at most 7 days.
+	// For is how long the state lasts: more than 0, at most 7 days.
 	For time.Duration
 }
 
@@ -38,12 +37,13 @@ func (f Force) validate() error {
 	return errors.Join(errs...)
 }
 
-// Force holds the breaker in a forced state, whatever outcomes and verdicts say,
-// until it expires or [Breaker.Release] ends it. Forcing again replaces what was
-// forced before. The error names every mistake in f; nothing has changed then.
+// Force holds the breaker in a forced state until it expires or [Breaker.Release]
+// ends it. Outcomes and verdicts do not change the state meanwhile. A second Force
+// replaces the first. The error names every mistake in f, and then nothing has
+// changed.
 //
-// Forced open ends by the ramp, forced closed in closed, and either in what the
-// fleet has decided meanwhile.
+// Forced open is followed by the ramp, forced closed by closed. If a verdict arrived
+// meanwhile, that verdict follows instead.
 func (b *Breaker) Force(f Force) error {
 	if err := f.validate(); err != nil {
 		return err
@@ -65,8 +65,7 @@ func (b *Breaker) Force(f Force) error {
 	return nil
 }
 
-// Release ends what [Breaker.Force] began, and tells whether there was anything
-// to end.
+// Release ends a forced state. It returns whether there was one.
 func (b *Breaker) Release() bool {
 	now := b.registry.clock.Elapsed()
 	b.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is loaded as a configuration either is refused or survives being
-// written and read again, and nothing that is valid makes a breaker panic.
+// Any text is either refused as a configuration or survives being written and read
+// again. A valid configuration never makes a breaker panic.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(fullText))
 	f.Add([]byte(`{"window": 60}`))
@@ -19,7 +19,7 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var c Config
 		if json.Unmarshal(text, &c) != nil {
-			require.Equal(t, Config{}, c, "what is refused changes nothing")
+			require.Equal(t, Config{}, c, "a refused text changes nothing")
 			return
 		}
 		again, err := json.Marshal(c)
@@ -43,8 +43,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// A window equals a list of its samples however the clock moves: it stands
-// still, leaps, or goes back a little between two goroutines.
+// A window equals a list of its samples for any clock: one that stops, jumps, or
+// differs a little between two goroutines.
 func FuzzWindow(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("0123456789abcdef0123456789abcdef0123456789abcdef"))
@@ -61,8 +61,8 @@ func FuzzWindow(f *testing.F) {
 	})
 }
 
-// A breaker under odd clocks stays consistent: what is in flight is what was
-// not handed back, and a quiet breaker forgets everything.
+// A breaker stays consistent with any clock: the calls in flight are those not yet
+// done, and a quiet breaker forgets everything.
 func FuzzClock(f *testing.F) {
 	f.Add([]byte("allow-move-done"))
 	f.Add([]byte{0, 255, 1, 254, 2, 253, 3, 252, 200, 100, 50, 25, 12, 6, 3})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pass says what a gate does with a call.
+// pass is what a gate does with a call.
 type pass uint8
 
 const (
@@ -15,26 +15,25 @@ const (
 	passUncounted
 	// passNone refuses every call.
 	passNone
-	// passAsk leaves each call to the breaker's lock.
-	passAsk
+	// passLocked decides each call under the breaker's lock.
+	passLocked
 )
 
-// gate is all that admitting a call needs to know, read with one atomic load.
-// It is never changed, only replaced, under Breaker.mu. A breaker that is closed
-// and idle has none.
+// gate holds all that admitting a call needs, read with one atomic load. It is never
+// modified, only replaced under Breaker.mu. A closed and idle breaker has none.
 type gate struct {
 	pass     pass
 	shift    uint8
 	cellMask uint8
-	// spreadAt is how many collisions send a call to the lock, to spread goroutines
-	// over the cells, or the counters of refusals, anew.
+	// spreadAt is the number of collisions after which a call takes the lock, to spread
+	// goroutines over cells or refusal counters with a new seed.
 	spreadAt uint32
 	seed     uint64
 	breaker  *Breaker
-	// clock is nil for the machine's, which is read without an indirect call.
+	// clock is nil for the machine's clock, which then needs no indirect call.
 	clock      Clock
 	generation *generation
-	// latency and maxAttempts are the configuration's.
+	// latency and maxAttempts are those of the configuration.
 	latency     time.Duration
 	maxAttempts int
 	// cells are those of the ring for the default threshold.
@@ -46,7 +45,7 @@ type gate struct {
 	refused *refusedCount
 }
 
-// cell is the one for the goroutine that asks.
+// cell returns the cell for the calling goroutine.
 func (g *gate) cell() *cell {
 	if g.cellMask == 0 {
 		return g.cells[0]
@@ -61,23 +60,23 @@ func (g *gate) now() time.Duration {
 	return g.clock.Elapsed()
 }
 
-// refusedCount counts the refusals of a breaker over its life, each stripe in
-// cache lines of its own: processors fetch them by pairs.
+// refusedCount counts the refusals over a breaker's life. Each stripe has its own
+// pair of cache lines, because processors fetch them in pairs.
 type refusedCount struct {
 	stripes [refusedStripes]struct {
 		_ [64]byte
 		n atomic.Int64
 		_ [56]byte
 	}
-	// collisions counts the races lost for a stripe since goroutines were spread
-	// anew; reseeds is how often they were, guarded by Breaker.mu.
+	// collisions counts lost races since the last spread. reseeds counts the spreads and
+	// is guarded by Breaker.mu.
 	collisions atomic.Uint32
 	reseeds    uint32
 }
 
 const refusedStripes = 4
 
-// add counts one refusal and gives how many its stripe has seen.
+// add counts one refusal and returns the count of its stripe.
 func (r *refusedCount) add(seed uint64) int64 {
 	n := &r.stripes[stripe(seed)%refusedStripes].n
 	old := n.Load()
@@ -88,16 +87,15 @@ func (r *refusedCount) add(seed uint64) int64 {
 	return n.Add(1)
 }
 
-// look moves the breaker on if it is time. It leaves the lock alone otherwise:
-// whoever writes near the gate's own pointer holds up every refusal.
+// look advances the breaker if that is due. Otherwise it must not take the lock,
+// because a write near the gate's pointer slows down every refusal.
 func (g *gate) look() {
 	if g.now() >= g.until || g.refused.collisions.Load() >= g.spreadAt {
 		g.breaker.Tick()
 	}
 }
 
-// spread gives goroutines another seed if they get into each other's way, and
-// tells whether it did.
+// spread changes the seed if goroutines collide, and returns whether it did.
 func (r *refusedCount) spread() bool {
 	if r == nil || r.collisions.Load() < spreadAt(r.reseeds) {
 		return false

@@ -5,38 +5,35 @@ import (
 	"time"
 )
 
-// generation is what a breaker counts between two transitions. Each transition
-// leaves it behind whole, with every permit that it gave out: so a window is
-// fresh without being cleared, and an outcome is late if it belongs to another
-// generation than the breaker does.
+// generation holds what a breaker counts between two transitions. A transition
+// replaces the whole generation, so the new window is empty without clearing. An
+// outcome is late if its permit belongs to an older generation.
 type generation struct {
-	// lockFrom is the time from which the end of a good call must take the lock:
-	// when the running slice is over or a call may begin to hang. It is 0 while
-	// every end may decide something. Until then an end that is good and in time
-	// can trip nothing: it lowers every rate, and completes no minimum that is
-	// waited for.
+	// lockFrom is the time from which the end of a successful call takes the lock. That
+	// is when the current slice ends or a call may begin to hang, and 0 while any end may
+	// trip. Before lockFrom a fast success cannot trip: it lowers every rate, and no
+	// rule lacks only samples.
 	lockFrom atomic.Int64
 
-	// Every call reads lockFrom. The rest of its cache line is guarded by
-	// Breaker.mu, and so is what follows; what calls write without the lock stands
-	// last.
+	// Every call reads lockFrom. Breaker.mu guards the rest of its cache line and the
+	// fields below. The fields that calls write without the lock come last.
 
 	rings []*ring
-	// ended counts the samples of this generation, expired ones included.
+	// ended counts the samples of this generation, including expired ones.
 	ended int
-	// inFlight and hung are as of the last settling.
+	// inFlight and hung are the counts of the last settling.
 	inFlight, hung int32
-	// lastGood is when a call was last seen to have ended well, and bad how many
-	// have ended badly since, up to strongInARow.
+	// lastGood is when a call was last known to have succeeded. bad is how many have
+	// failed or been slow since, up to strongInARow.
 	lastGood time.Duration
-	// now is the latest time that anybody brought to the lock.
+	// now is the latest time that a caller has brought.
 	now    time.Duration
 	window window
-	// reseeds is how often goroutines were spread over the cells anew.
+	// reseeds is how often the seed of the cells was changed.
 	reseeds uint16
 	bad     uint8
 
-	// collisions counts the races lost for a word of the ring.
+	// collisions counts lost races for a word of the ring.
 	collisions atomic.Uint32
 	latencies  histogram
 }
@@ -48,7 +45,7 @@ func newGeneration(now time.Duration, s *settings) *generation {
 	return g
 }
 
-// ring gives the ring for calls of this threshold.
+// ring returns the ring for calls of this threshold.
 func (g *generation) ring(latency time.Duration) *ring {
 	class := latencyClass(latency)
 	for _, r := range g.rings {
@@ -58,12 +55,12 @@ func (g *generation) ring(latency time.Duration) *ring {
 	}
 	r := newRing(class)
 	g.rings = append(g.rings, r)
-	// Its slots are narrower than those that lockFrom was reckoned by, perhaps.
+	// This ring's slots may be narrower than those that lockFrom was computed from.
 	g.lockFrom.Store(0)
 	return r
 }
 
-// count records samples in the running slice.
+// count records samples in the current slice.
 func (g *generation) count(c Counts) {
 	if c.Samples > 0 {
 		g.window.record(c)
@@ -71,19 +68,19 @@ func (g *generation) count(c Counts) {
 	}
 }
 
-// good notes that a call has ended well.
+// good records that a call has succeeded.
 func (g *generation) good(now time.Duration) { g.bad, g.lastGood = 0, now }
 
-// see gives the latest time known. Callers read the clock before they take the
-// lock, some of them long before: to one of those, words taken into use since
-// would seem to be turns of the ring ahead.
+// see returns the latest time known. Callers read the clock before they take the
+// lock, some of them long before. At such an old time, words in use would look as if
+// they were whole turns of the ring ahead.
 func (g *generation) see(now time.Duration) time.Duration {
 	g.now = max(g.now, now)
 	return g.now
 }
 
-// settle brings window, inFlight, hung and latencies up to now. What ended well
-// since the last settling belongs to the slice that was running until now.
+// settle brings window, inFlight, hung and latencies up to now. Successes since the
+// last settling count in the slice that was current until now.
 func (g *generation) settle(now time.Duration) {
 	now = g.see(now)
 	g.inFlight, g.hung = 0, 0
@@ -100,8 +97,8 @@ func (g *generation) settle(now time.Duration) {
 	g.latencies.rotate(now, g.window.width*windowSlices)
 }
 
-// shut is the last settling: no permit counts in g from here on. It gives how
-// many calls are still in flight.
+// shut is the last settling. No permit counts in g afterwards. It returns how many
+// calls are still in flight.
 func (g *generation) shut(now time.Duration) (abandoned int) {
 	g.settle(now)
 	for _, r := range g.rings {
@@ -112,8 +109,8 @@ func (g *generation) shut(now time.Duration) (abandoned int) {
 	return abandoned
 }
 
-// retire shuts g if nothing is in it, and tells whether it did. A call that
-// begins meanwhile keeps g alive.
+// retire shuts g if it is empty, and returns whether it did. A call that begins
+// meanwhile keeps g.
 func (g *generation) retire() bool {
 	if g.inFlight > 0 || g.window.total.Samples > 0 {
 		return false
@@ -126,8 +123,8 @@ func (g *generation) retire() bool {
 	return true
 }
 
-// nextChange is when time alone may change what g says: its running slice ends,
-// or a slot of calls in flight is over.
+// nextChange is when g may change without a call: when its current slice or a slot of
+// calls in flight ends.
 func (g *generation) nextChange(now time.Duration) time.Duration {
 	next := g.window.end()
 	for _, r := range g.rings {

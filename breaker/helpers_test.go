@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testClock moves only when a test moves it. Its wall-clock time can jump.
+// testClock moves only when a test moves it. Its wall clock can jump.
 type testClock struct{ elapsed, jumped atomic.Int64 }
 
 var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
@@ -20,7 +20,7 @@ func (c *testClock) jump(d time.Duration)    { c.jumped.Add(int64(d)) }
 
 var testKey = Key{Dependency: "carrier-api", Region: "eu-west"}
 
-// rig is one breaker and all that a test moves it by.
+// rig is one breaker with its clock and registry.
 type rig struct {
 	*Breaker
 	t        testing.TB
@@ -44,7 +44,7 @@ func (r *rig) allow() *Permit {
 	return &p
 }
 
-// call makes one call that takes so long.
+// call makes one call that takes this long.
 func (r *rig) call(outcome Outcome, took time.Duration) {
 	r.t.Helper()
 	p := r.allow()
@@ -74,7 +74,7 @@ func (r *rig) trip() {
 	require.Equal(r.t, Open, r.Snapshot().State)
 }
 
-// pass lets time go by in small steps, with a tick after each.
+// pass moves the clock in small steps, with a tick after each.
 func (r *rig) pass(d time.Duration) {
 	for step := min(d, 250*time.Millisecond); d > 0; d -= step {
 		r.clock.advance(min(step, d))
@@ -82,7 +82,7 @@ func (r *rig) pass(d time.Duration) {
 	}
 }
 
-// until ticks on to a state, and gives how long that took.
+// until ticks until the breaker reaches a state, and returns how long that took.
 func (r *rig) until(want State) time.Duration {
 	r.t.Helper()
 	begun := r.clock.Elapsed()
@@ -93,7 +93,7 @@ func (r *rig) until(want State) time.Duration {
 	return r.clock.Elapsed() - begun
 }
 
-// events gives the transitions since the last time.
+// events returns the transitions since the last call of events.
 func (r *rig) events() []Transition {
 	e := &r.registry.events
 	e.mu.Lock()

@@ -7,25 +7,25 @@ import (
 )
 
 // The display histogram has ten buckets for each power of two, from 2^17 ns
-// (0.13 ms) to 2^39 ns (9 min), so the widest spans a tenth of its lower edge.
-// A bucket stands for the value that is equally far from both edges in relative
-// terms, at most 1/21 = 4.8 % away from any latency in it.
+// (0.13 ms) to 2^39 ns (9 min), so the widest spans a tenth of its lower edge. A
+// bucket's value has the same relative distance from both edges, at most
+// 1/21 = 4.8 % from any latency in it.
 const (
 	histogramFirst   = 17
 	histogramLast    = 39
 	bucketsPerDouble = 10
-	// The first bucket holds what is shorter, the last what is longer.
+	// The first bucket holds all shorter latencies, the last all longer ones.
 	histogramBuckets = (histogramLast-histogramFirst)*bucketsPerDouble + 2
 
-	// A busy key records the first calls of each slot of time, then one in 128
-	// for 128: what people look at needs no more, and the call path stays short.
+	// A busy key records the first calls of each slot of time, then one in 128 with a
+	// weight of 128. That keeps the call path short, and is enough for display.
 	recordedEach  = 256
 	recordedOneIn = 128
 )
 
-// histogram is a rolling distribution of latencies for people to read; no rule
-// looks at it. It covers between half a window and a whole one. add may be
-// called at any time; the rest is guarded by Breaker.mu.
+// histogram is a rolling distribution of latencies for display; no rule uses it. It
+// covers between half a window and a whole one. add may be called at any time; the
+// rest is guarded by Breaker.mu.
 type histogram struct {
 	halves [2]half
 	filled atomic.Uint32
@@ -45,8 +45,8 @@ func (h *histogram) add(d time.Duration, calls uint32) {
 	}
 }
 
-// rotate drops the older half when it is time. A latency added meanwhile may
-// land in either half.
+// rotate drops the older half when that is due. A latency added meanwhile may go to
+// either half.
 func (h *histogram) rotate(now, window time.Duration) {
 	for gone := 0; now >= h.turn && gone < 2; gone++ {
 		older := 1 - h.filled.Load()
@@ -85,7 +85,7 @@ func bucketOf(d time.Duration) int {
 	return 1 + (double-histogramFirst)*bucketsPerDouble + part
 }
 
-// bucketValue is the latency that a bucket stands for.
+// bucketValue is the latency that represents a bucket.
 func bucketValue(i int) time.Duration {
 	if i == 0 {
 		return 1 << (histogramFirst - 1)
@@ -100,15 +100,15 @@ func bucketValue(i int) time.Duration {
 	return time.Duration(2 * low * high / (low + high))
 }
 
-// Distribution is a set of latencies, each within 5 % of the true one from
-// 0.13 ms to 9 minutes; shorter ones read as 0.07 ms, longer ones as the
-// longest. The zero Distribution is empty.
+// Distribution is a set of latencies. Each is known to within 5 % from 0.13 ms to
+// 9 minutes. Shorter ones read as 0.07 ms, longer ones as the longest. The zero
+// Distribution is empty. Its methods may not be called concurrently with a change.
 type Distribution struct {
 	buckets [histogramBuckets]uint64
 	max     time.Duration
 }
 
-// Add puts calls of one latency into d.
+// Add adds calls of one latency to d.
 func (d *Distribution) Add(latency time.Duration, calls int) {
 	d.buckets[bucketOf(latency)] += uint64(calls)
 	d.max = max(d.max, latency)
@@ -122,13 +122,13 @@ func (d *Distribution) Merge(o *Distribution) {
 	d.max = max(d.max, o.max)
 }
 
-// Count is how many calls d holds.
+// Count returns how many calls d holds.
 func (d *Distribution) Count() int { return d.over(-1) }
 
-// Max is the longest latency, exactly; 0 when d is empty.
+// Max returns the longest latency exactly, 0 when d is empty.
 func (d *Distribution) Max() time.Duration { return d.max }
 
-// Over is how many calls took longer than latency, to within its bucket.
+// Over returns how many calls took longer than latency, to within its bucket.
 func (d *Distribution) Over(latency time.Duration) int { return d.over(bucketOf(latency)) }
 
 func (d *Distribution) over(bucket int) int {
@@ -139,7 +139,7 @@ func (d *Distribution) over(bucket int) int {
 	return int(n)
 }
 
-// Quantile is the q-quantile by nearest rank, 0 when d is empty. q lies in
+// Quantile returns the q-quantile by nearest rank, 0 when d is empty. q must be in
 // (0, 1].
 func (d *Distribution) Quantile(q float64) time.Duration {
 	rest := uint64(allowedOver(d.Count(), q))

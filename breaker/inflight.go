@@ -7,43 +7,42 @@ import (
 	"unsafe"
 )
 
-// Calls in flight are counted by when they will begin to hang: the slot of time
-// that holds begin + latency. A call costs one addition when it begins and one
-// when it ends, no timer and no list, and calls with different thresholds need
-// nothing more: each is hung once its slot is over.
+// Calls in flight are counted by the slot of time that holds begin + latency, when
+// they begin to hang. A call costs one addition at its begin and one at its end,
+// without a timer or a list. Calls with different thresholds work the same way: each
+// hangs once its slot is over.
 //
-// A slot is as wide as a sixteenth of the threshold, rounded down to the power
-// of two that makes finding it a shift. So a call is found hanging at most a
-// sixteenth of its threshold late. Thresholds of one power of two share a [ring];
-// a breaker whose tools have about the same threshold has one.
+// A slot is a sixteenth of the threshold wide, rounded down to a power of two so that
+// a shift finds it. So a hanging call is found at most a sixteenth of its threshold
+// late. Thresholds with the same power of two share a [ring], so a breaker whose tools
+// have similar thresholds has one.
 const (
 	slotBits = 6
-	// slots reach twice as far as the farthest deadline, so a place is taken over
-	// only by a deadline that is past the old one by a whole ring.
+	// slots reach twice as far as the farthest deadline. So a place is reused only by a
+	// deadline that is at least one ring later.
 	slots = 1 << slotBits
 
-	// maxCells is how many copies of a ring goroutines are spread over once they
-	// get into each other's way. A copy is half a KiB.
+	// maxCells is how many copies of a ring there are once goroutines collide. A copy
+	// is half a KiB.
 	maxCells = 8
-	// collisionsToSpread is how many lost races make that happen.
+	// collisionsToSpread is the number of lost races that cause the first spread.
 	collisionsToSpread = 16
-	// maxPatience bounds how patient a ring becomes: each time that goroutines were
-	// spread anew takes twice as many lost races, up to 2^12 times as many. Where
-	// there are more goroutines than cells, meeting is no accident.
+	// maxPatience bounds how rarely a ring is spread. Each spread needs twice as many
+	// lost races as the one before, up to 2^12 times as many, because with more
+	// goroutines than cells some collisions remain.
 	maxPatience = 12
 )
 
 // A word of a ring counts one slot:
 //
-//	tag 20 bits | calls that ended well 24 | calls in flight 20
+//	tag 20 bits | successful calls 24 | calls in flight 20
 //
-// The tag says which turn of the ring the counts belong to; it is 0 while the
-// word is out of use, and each change goes by compare-and-swap. So a call that
-// finds its tag has counted in the right slot, and clearing a tag shuts the word
-// for everyone at once.
+// The tag is the turn of the ring that the counts belong to, and 0 while the word is
+// not in use. Each change is a compare-and-swap. So a call that finds its tag has
+// counted in the right slot, and clearing the tag closes the word for all goroutines.
 //
-// That calls ended well are counted here, and not in the window, makes the end
-// of a good call one addition.
+// Successful calls are counted here and not in the window, so that the end of a
+// successful call is one addition.
 type word = atomic.Uint64
 
 const (
@@ -67,17 +66,17 @@ func canBegin(w uint64) bool    { return w&inflightMask != inflightMask }
 func canEndWell(w uint64) bool  { return w&endedMask != endedMask && w&inflightMask != 0 }
 func place(slot int64) int64    { return slot & (slots - 1) }
 
-// latencyClass puts thresholds of one power of two together.
+// latencyClass is the same for all thresholds with the same power of two.
 func latencyClass(latency time.Duration) uint8 { return uint8(bits.Len64(uint64(latency))) }
 
-// slotShift is the binary logarithm of a slot's width in nanoseconds. No
-// threshold is so short that it would be negative: see minDuration.
+// slotShift is the binary logarithm of a slot's width in nanoseconds. minDuration
+// keeps it from being negative.
 func slotShift(class uint8) uint8 { return class - 5 }
 
-// slotAt is the slot that holds a moment. The mask is for the compiler.
+// slotAt is the slot of a time. The mask saves the compiler a check.
 func slotAt(at time.Duration, shift uint8) int64 { return int64(at >> (shift & 63)) }
 
-// slotOf is the slot in which a call's threshold passes.
+// slotOf is the slot in which a call begins to hang.
 func slotOf(begun, latency time.Duration) int64 {
 	return slotAt(begun+latency, slotShift(latencyClass(latency)))
 }
@@ -85,18 +84,16 @@ func slotOf(begun, latency time.Duration) int64 {
 // cell is one copy of a ring's words.
 type cell [slots]word
 
-// ring counts the calls in flight whose thresholds are of one power of two. All
-// but the words of its cells is guarded by Breaker.mu.
+// ring counts the calls in flight whose thresholds have the same power of two.
+// Breaker.mu guards everything except the words of its cells.
 type ring struct {
 	class uint8
 	shift uint8
-	// cells are one or maxCells. Which of them counts a call does not matter.
+	// cells has length 1 or maxCells. Any of them may count a call.
 	cells []*cell
-	// older counts the calls whose word was taken over or out of use. All of them
-	// hang.
+	// older counts the calls whose word was reused or is out of use. They all hang.
 	older int
-	// taken is how many of the calls that ended well by the words in use have been
-	// taken into account.
+	// taken is how many successes of the words in use have been added to the window.
 	taken int
 	// settled is the slot of the last settling.
 	settled int64
@@ -106,36 +103,36 @@ func newRing(class uint8) *ring {
 	return &ring{class: class, shift: slotShift(class), cells: []*cell{new(cell)}}
 }
 
-// spread gives each stripe a cell of its own.
+// spread gives each stripe its own cell.
 func (r *ring) spread() {
 	for len(r.cells) < maxCells {
 		r.cells = append(r.cells, new(cell))
 	}
 }
 
-// firstSeed is 2^64 over the golden ratio: its multiples spread evenly.
+// firstSeed is 2^64 divided by the golden ratio. Its multiples are evenly spread.
 const firstSeed = 0x9e3779b97f4a7c15
 
-// seed gives the n-th spread. A multiple of the first would keep apart, and
-// together, much the same goroutines; its bits turned round do not.
+// seed is the seed of the n-th spread. Multiples of firstSeed would separate mostly
+// the same goroutines; rotating its bits does not.
 func seed(n uint32) uint64 { return bits.RotateLeft64(firstSeed, int(7*n)) | 1 }
 
-// spreadAt is how many collisions make the next spread.
+// spreadAt is how many collisions cause the next spread.
 func spreadAt(n uint32) uint32 { return collisionsToSpread << min(n, maxPatience) }
 
-// stripe spreads goroutines over the cells. Goroutines live on different
-// stacks, so the address of a local variable tells them apart; a bad spread
-// costs time, never a count, and another odd seed gives another spread.
+// stripe spreads goroutines over the cells. The address of a local variable tells
+// goroutines apart, because each has its own stack. A bad spread costs time, but
+// never a count, and another odd seed gives another spread.
 func stripe(seed uint64) uintptr {
 	var local byte
 	return uintptr(uint64(uintptr(unsafe.Pointer(&local))>>11) * seed >> 61)
 }
 
-// begin counts a call in flight. It gives the word that counts it, nil when the
+// begin counts a call in flight. It returns the word that counts it, nil when the
 // word is full.
 //
-// The seed is the gate's: a call that comes without the lock then finds the word
-// that this one has put to use.
+// The seed is that of the gate, so that later calls without the lock find the same
+// word.
 func (r *ring) begin(slot int64, seed uint64) *word {
 	w := &r.cells[stripe(seed)%uintptr(len(r.cells))][place(slot)]
 	tag := tagOf(slot)
@@ -150,8 +147,8 @@ func (r *ring) begin(slot int64, seed uint64) *word {
 				return w
 			}
 		case old != 0 && turnsApart(old>>tagShift, tag) > 0:
-			// This goroutine stood still for a turn of the ring after it read the
-			// clock: its call hangs by now.
+			// This goroutine paused for a turn of the ring after it read the clock. Its call
+			// hangs by now.
 			r.older++
 			return w
 		case w.CompareAndSwap(old, tag<<tagShift|inflightOne):
@@ -161,17 +158,16 @@ func (r *ring) begin(slot int64, seed uint64) *word {
 	}
 }
 
-// dropped accounts for a word that went out of use.
+// dropped accounts for a word that is no longer in use.
 func (r *ring) dropped(old uint64) {
 	r.older += inflightOf(old)
 	r.taken -= endedOf(old)
 }
 
-// end takes a call out of flight, right after a settling. It tells whether
-// the call was in flight, which a permit that was copied and handed back twice
-// is not, and whether settle counted it among the hung.
+// end ends a call in flight, right after a settling. inFlight is false for a copied
+// permit that is done twice. hung is true if settle counted the call as hanging.
 func (r *ring) end(w *word, slot int64) (inFlight, hung bool) {
-	// Tags repeat after half a million turns, so none is trusted past the two
+	// Tags repeat after half a million turns. So a tag is used only within the two turns
 	// that settle leaves in use.
 	if r.settled-slot <= 2*slots {
 		tag := tagOf(slot)
@@ -191,16 +187,15 @@ func (r *ring) end(w *word, slot int64) (inFlight, hung bool) {
 	return true, true
 }
 
-// inflightCounts is what a ring holds.
+// inflightCounts are the counts of a ring.
 type inflightCounts struct {
-	// ended is how many calls have ended well since the last settling.
+	// ended is how many calls have succeeded since the last settling.
 	ended int
-	// calls is how many are in flight, hung how many of them hang.
+	// calls is how many calls are in flight, hung is how many of them hang.
 	calls, hung int
 }
 
-// settle counts what is in the ring. now does not go back from one settling to
-// the next.
+// settle counts what is in the ring. now must not go back between settlings.
 func (r *ring) settle(now time.Duration) inflightCounts {
 	var n inflightCounts
 	slotNow := slotAt(now, r.shift)
@@ -213,8 +208,8 @@ func (r *ring) settle(now time.Duration) inflightCounts {
 			for old != 0 {
 				turns := turnsApart(old>>tagShift, tagNow)
 				kept := old
-				// No word is two turns ahead of the latest time known: its tag is so far
-				// behind that it has come round.
+				// No word can be two turns ahead of the latest time. Its tag is so old that it has
+				// wrapped around.
 				if turns < -1 || turns > 1 {
 					kept = 0
 				} else if endedOf(old) > endedMax/2 {
@@ -248,8 +243,8 @@ func (r *ring) settle(now time.Duration) inflightCounts {
 	return n
 }
 
-// shut takes everything out of the ring and leaves no word in use, so that
-// whoever still holds the ring must come to the lock.
+// shut empties the ring and leaves no word in use. A goroutine that still has the
+// ring must then take the lock.
 func (r *ring) shut() (ended, calls int) {
 	for _, c := range r.cells {
 		for i := range c {
@@ -261,8 +256,8 @@ func (r *ring) shut() (ended, calls int) {
 	return ended, calls
 }
 
-// retire shuts the ring if no call is in it, and tells whether it did. When it
-// did not, the words that it has shut are taken into use again by the next call.
+// retire shuts the ring if it has no calls, and returns whether it did. If it did
+// not, the next call reuses the words that were shut.
 func (r *ring) retire() bool {
 	if r.older > 0 {
 		return false
@@ -279,7 +274,7 @@ func (r *ring) retire() bool {
 			}
 		}
 	}
-	// What is left to take into account ended since the last settling.
+	// The remainder succeeded after the last settling.
 	return r.taken == 0
 }
 

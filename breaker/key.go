@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Key names what trips: a dependency in a region. Several tools that call the
+// Key names what one breaker guards: a dependency in a region. Tools that call the
 // same dependency share one key.
 type Key struct {
-	// Dependency is what can be down, for example "carrier-api".
+	// Dependency is the service that can be down, for example "carrier-api".
 	Dependency string `json:"dependency"`
-	// Region is where it can be down by itself, for example "eu-west".
+	// Region is where it can be down independently, for example "eu-west".
 	Region string `json:"region"`
 }
 
-// String gives "dependency/region".
+// String returns "dependency/region".
 func (k Key) String() string { return k.Dependency + "/" + k.Region }
 
-// Validate tells whether both names are such as [ValidateName] allows.
+// Validate checks both names with [ValidateName].
 func (k Key) Validate() error {
 	var errs []error
 	if err := ValidateName(k.Dependency); err != nil {
@@ -33,9 +33,9 @@ func (k Key) Validate() error {
 // maxNameLength keeps workflow IDs, search attributes and details short.
 const maxNameLength = 100
 
-// ValidateName tells whether s can be a dependency's or a region's name. It
-// becomes part of workflow IDs, search attributes and JSON, so it is made of
-// ASCII letters, digits and the marks . _ - : @ and is 1 to 100 bytes long.
+// ValidateName checks the name of a dependency or a region. A name is 1 to 100 bytes
+// of ASCII letters, digits and the characters . _ - : @, because it becomes part of
+// workflow IDs, search attributes and JSON.
 func ValidateName(s string) error {
 	switch {
 	case s == "":
@@ -43,7 +43,7 @@ func ValidateName(s string) error {
 	case len(s) > maxNameLength:
 		return fmt.Errorf("is %d bytes long; at most %d are allowed", len(s), maxNameLength)
 	case strings.ContainsFunc(s, func(r rune) bool { return !isNameRune(r) }):
-		return fmt.Errorf("%q must be made of letters, digits and the marks . _ - : @ alone", s)
+		return fmt.Errorf("%q must be made of letters, digits and the characters . _ - : @", s)
 	}
 	return nil
 }

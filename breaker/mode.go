@@ -2,18 +2,17 @@ package breaker
 
 import "fmt"
 
-// Mode says how much a breaker may do.
+// Mode is how much a breaker may do.
 type Mode string
 
 const (
-	// Enforce refuses calls as the state says. It is the default.
+	// Enforce refuses calls according to the state. It is the default.
 	Enforce Mode = "enforce"
-	// Observe does everything but refusing, to tune by. A call that would have
-	// been refused passes, is counted as refused, and leaves no sample, so that
-	// the states are those of a breaker that enforces.
+	// Observe refuses nothing, for tuning. A call that would have been refused passes, is
+	// counted as refused, and is no sample. So the states are those of [Enforce].
 	Observe Mode = "observe"
-	// Off lets every call pass and counts nothing. A breaker that is not closed
-	// when it is turned off becomes so by time alone.
+	// Off lets every call pass and counts nothing. A breaker that was not closed becomes
+	// closed with time.
 	Off Mode = "off"
 )
 

@@ -1,20 +1,20 @@
 package breaker
 
-// Outcome is what a call says about its dependency.
+// Outcome is what a call shows about its dependency.
 type Outcome uint8
 
 const (
-	// Success: the dependency answered, be it with a "no".
+	// Success: the dependency answered, even if the answer was a refusal such as 404.
 	Success Outcome = iota
 	// Failure: the dependency did not do its work.
 	Failure
-	// Ignored: the call says nothing about the dependency (cancelled by the
-	// caller, rate-limited). It never enters the failure rate, but counts as
-	// slow when it had already passed the latency threshold.
+	// Ignored: the call shows nothing about the dependency, for example because it was
+	// cancelled or rate-limited. It is no sample, except when it had already passed the
+	// latency threshold. Then it counts as slow.
 	Ignored
 )
 
-// String gives "success", "failure" or "ignored".
+// String returns "success", "failure" or "ignored".
 func (o Outcome) String() string {
 	switch o {
 	case Success:

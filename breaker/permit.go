@@ -2,34 +2,31 @@ package breaker
 
 import "time"
 
-// Call is what admission needs to know of a call. The zero Call is a first
-// attempt with the default threshold.
+// Call describes a call to [Breaker.Allow]. The zero Call is a first attempt with the
+// default latency threshold.
 type Call struct {
-	// Attempt counts from 1 over the retries of one execution. Attempts past
-	// Config.MaxAttemptsCounted are admitted as the others are, and leave no
-	// sample. 0 means 1.
+	// Attempt is the attempt of the activity execution, from 1. 0 means 1. Attempts
+	// after Config.MaxAttemptsCounted are admitted alike, but are no samples.
 	Attempt int
-	// Tool names the tool, for its threshold in Config.ToolLatency. A tool
+	// Tool is the tool's name, to find its threshold in Config.ToolLatency. A tool
 	// without one has the threshold Config.Latency.
 	Tool string
 }
 
-// Permit is an admitted call. Give it back with [Permit.Done] exactly once. A
-// permit that is never given back counts as a hanging call until the next
-// transition, shows in [Snapshot] after that, and wedges nothing.
+// Permit is an admitted call. Call [Permit.Done] exactly once. A permit that is never
+// done counts as a hanging call until the next transition, and afterwards as
+// Abandoned in [Snapshot]. It blocks nothing.
 //
-// A Permit belongs to one goroutine at a time and must not be copied; a copy
-// that is handed back as well cannot do more harm than one sample too many. The
-// zero Permit belongs to no call, and its methods do nothing.
+// A Permit must be used by one goroutine at a time and must not be copied. A copy that
+// is also done adds at most one sample. The methods of the zero Permit do nothing.
 type Permit struct {
-	// Four words: the compiler keeps no more in registers.
+	// A Permit has four words, because the compiler keeps no more in registers.
 
 	// gate is the one that admitted the call.
 	gate *gate
-	// word counts the call while it is in flight. It is nil when the call is not
-	// counted.
+	// word counts the call while it is in flight. It is nil when the call is not counted.
 	word *word
-	// begun is handedBack after Done.
+	// begun is alreadyDone after Done.
 	begun time.Duration
 	// limit is the call's latency threshold.
 	limit limit
@@ -40,20 +37,20 @@ type limit struct {
 	time.Duration
 }
 
-// noCopy makes go vet complain about a copied permit.
+// noCopy makes go vet report a copied permit.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-const handedBack time.Duration = -1
+const alreadyDone time.Duration = -1
 
-// Allow admits a call or refuses it. With a refusal the permit is the zero one;
-// without, the refusal is nil.
+// Allow admits a call or refuses it. With a refusal the permit is the zero Permit;
+// otherwise the refusal is nil.
 //
-// Refused calls are counted, but are neither samples nor latencies. While
-// closed, Allow costs a reading of the clock and one compare-and-swap; while
-// open or half-open, one compare-and-swap. It allocates nothing.
+// Refused calls are counted, but are neither samples nor latencies. Allow allocates
+// nothing. While closed it reads the clock once and does one compare-and-swap; while
+// open or half-open it does one compare-and-swap.
 func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 	g := b.gate.Load()
 	switch {
@@ -88,11 +85,11 @@ func (b *Breaker) Allow(call Call) (Permit, *Refusal) {
 	return b.allow(b.registry.clock.Elapsed(), call)
 }
 
-// refusalsToLook is how many refusals pass until one looks at the clock, so
-// that a breaker which nobody ticks still moves on.
+// refusalsToLook is how many refusals pass before one reads the clock, so that a
+// breaker without ticks still advances.
 const refusalsToLook = 64
 
-// allow is Allow for what takes the lock.
+// allow is Allow with the lock.
 func (b *Breaker) allow(now time.Duration, call Call) (Permit, *Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +105,7 @@ func (b *Breaker) allow(now time.Duration, call Call) (Permit, *Refusal) {
 			return Permit{}, b.incident.refusal
 		}
 	}
-	// The breaker is off, or only observes and would have refused.
+	// The mode is Off, or it is Observe and would have refused.
 	if b.gate.Load() == nil {
 		b.publish()
 	}
@@ -138,18 +135,18 @@ func (b *Breaker) admit(now time.Duration, call Call) Permit {
 	return Permit{gate: g, word: w, begun: now, limit: limit{Duration: latency}}
 }
 
-// Done hands the permit back with what the call said about the dependency.
-// Only the first Done counts; further ones are counted and change nothing. So
-// is an outcome that comes after the state has changed since the call began.
+// Done ends the call with its outcome. Only the first Done counts as a sample; further
+// ones are only counted in [Snapshot]. The same holds for an outcome that arrives
+// after a transition.
 func (p *Permit) Done(outcome Outcome) {
 	g := p.gate
 	if g == nil {
 		return
 	}
 	begun := p.begun
-	p.begun = handedBack
-	if begun == handedBack {
-		g.breaker.countAgain()
+	p.begun = alreadyDone
+	if begun == alreadyDone {
+		g.breaker.countDoneTwice()
 		return
 	}
 	w, latency := p.word, p.limit.Duration
@@ -164,7 +161,7 @@ func (p *Permit) Done(outcome Outcome) {
 	}
 	took := now - begun
 	if outcome == Success && took <= latency && int64(now) < g.generation.lockFrom.Load() {
-		// The class is looked up where it costs nothing: nearly always.
+		// Nearly every call has the default threshold, and needs no lookup.
 		shift := g.shift
 		if latency != g.latency {
 			shift = slotShift(latencyClass(latency))
@@ -185,7 +182,7 @@ func (p *Permit) Done(outcome Outcome) {
 	g.breaker.finish(ended{g.generation, w, slotOf(begun, latency), took, latency, outcome}, now)
 }
 
-// ended is a call that has just ended.
+// ended describes a call that has just ended.
 type ended struct {
 	generation *generation
 	word       *word
@@ -195,13 +192,13 @@ type ended struct {
 	outcome    Outcome
 }
 
-func (b *Breaker) countAgain() {
+func (b *Breaker) countDoneTwice() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.doneTwice++
 }
 
-// finish is Done for an outcome that may decide something.
+// finish is Done for an outcome that may trip the breaker.
 func (b *Breaker) finish(call ended, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,10 +243,10 @@ func (b *Breaker) finish(call ended, now time.Duration) {
 	b.judge(now)
 }
 
-// Latency is how long the call has been running; 0 for the zero Permit, and after
+// Latency returns how long the call has been running, 0 for the zero Permit and after
 // Done.
 func (p *Permit) Latency() time.Duration {
-	if p.gate == nil || p.begun == handedBack {
+	if p.gate == nil || p.begun == alreadyDone {
 		return 0
 	}
 	return p.gate.now() - p.begun

@@ -38,7 +38,7 @@ func TestZeroPermit(t *testing.T) {
 	require.Zero(t, p.Latency())
 }
 
-func TestLeakedPermitsWedgeNothingAndShow(t *testing.T) {
+func TestLeakedPermitsBlockNothingAndAreCounted(t *testing.T) {
 	r := newRig(t, Config{MinSlow: 3})
 	for range 10 {
 		r.allow()
@@ -49,12 +49,12 @@ func TestLeakedPermitsWedgeNothingAndShow(t *testing.T) {
 	require.Equal(t, int64(10), r.Snapshot().Abandoned)
 	r.until(Closed)
 	r.pass(time.Hour)
-	require.Equal(t, int64(10), r.Snapshot().Abandoned, "visible for good")
+	require.Equal(t, int64(10), r.Snapshot().Abandoned, "visible afterwards")
 	require.Equal(t, Closed, r.Snapshot().State)
 }
 
-// A dependency that swallows every call is found by the tick: no call ends, and
-// no new one begins.
+// The tick finds a dependency that answers no call, although no call ends and none
+// begins.
 func TestHungCallsAreFoundWithoutTraffic(t *testing.T) {
 	for _, latency := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second, 10 * time.Minute} {
 		r := newRig(t, Config{Latency: latency})
@@ -89,8 +89,8 @@ func TestAHungCallCountsOnce(t *testing.T) {
 	require.Equal(t, Evidence{Window: one, Fast: one}, r.Evidence())
 }
 
-// Whatever lies between the beginning and the end of a call (turns of the ring,
-// idleness, other calls in its place), it is in flight until it ends.
+// A call stays in flight until it ends, even after turns of the ring, idle time, and
+// other calls in its place.
 func TestCallsOutliveTheRing(t *testing.T) {
 	for _, wait := range []time.Duration{time.Second, 20 * time.Second, time.Minute, time.Hour, 1000 * time.Hour} {
 		r := newRig(t, Config{MinSamples: 1000})

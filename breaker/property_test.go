@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sortedQuantileOver decides by the definition: the ceil(q·n)-th smallest of n
-// latencies, q in thousandths, is over the threshold of 1.
+// sortedQuantileOver follows the definition: the ceil(q·n)-th smallest of n latencies,
+// q in thousandths, is over the threshold of 1.
 func sortedQuantileOver(latencies []float64, thousandths int) bool {
 	sort.Float64s(latencies)
 	rank := (thousandths*len(latencies) + 999) / 1000
 	return latencies[rank-1] > 1
 }
 
-// Counting decides a quantile as sorting does: for every n up to 10,000 at the
-// two counts of slow calls beside the boundary, and for random latencies.
+// Counting gives the same result as sorting: for every n up to 10,000 at both counts
+// next to the boundary, and for random latencies.
 func TestCountingEqualsSorting(t *testing.T) {
 	quantiles := []int{500, 501, 667, 750, 900, 950, 990, 995, 998, 999}
 	for n := 1; n <= 10_000; n++ {
@@ -45,7 +45,7 @@ func TestCountingEqualsSorting(t *testing.T) {
 	}
 }
 
-// Limits written in decimals are compared as they are written.
+// Decimal limits are compared exactly.
 func TestFailureRateIsComparedExactly(t *testing.T) {
 	for percent := 1; percent < 100; percent++ {
 		limit := float64(percent) / 100
@@ -58,7 +58,7 @@ func TestFailureRateIsComparedExactly(t *testing.T) {
 	}
 }
 
-// Any 100 calls in a row contain exactly the share.
+// Any 100 consecutive calls contain exactly the share.
 func TestRampShareIsExactOverAny100Calls(t *testing.T) {
 	for share := 1; share <= 100; share++ {
 		var r rampShare
@@ -81,18 +81,18 @@ func TestRampShareIsExactOverAny100Calls(t *testing.T) {
 				require.Equal(t, share, sum, "share %d, calls %d to %d", share, i-99, i)
 			}
 		}
-		require.Equal(t, 1, admitted[0], "the first call finds out")
+		require.Equal(t, 1, admitted[0], "the first call is admitted")
 	}
 }
 
-// The display histogram is within 5 % of sorting.
+// The display histogram is within 5 % of the sorted latencies.
 func TestDistributionIsWithinFivePercent(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
 		var d Distribution
 		var all []float64
 		for range 1 + random.IntN(2000) {
-			// Spread evenly over the orders of magnitude, from 0.14 ms to 5 minutes.
+			// The latencies are spread over the orders of magnitude, from 0.14 ms to 5 minutes.
 			latency := 140e3 * pow(2, random.Float64()*21)
 			all = append(all, latency)
 			d.Add(time.Duration(latency), 1)
@@ -115,7 +115,7 @@ func pow(base, exponent float64) float64 {
 	return result * (1 + exponent*(base-1))
 }
 
-// The window equals a plain list of samples, whatever the clock does.
+// The window equals a plain list of samples for any clock.
 func TestWindowEqualsList(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -123,7 +123,7 @@ func TestWindowEqualsList(t *testing.T) {
 	}
 }
 
-// checkWindow drives a window beside a list by numbers that next draws.
+// checkWindow compares a window with a list. next gives the random steps.
 func checkWindow(t testing.TB, next func(limit int64) int64) {
 	c := Config{
 		Window:     minDuration + time.Duration(next(int64(time.Minute))),

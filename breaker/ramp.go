@@ -2,13 +2,13 @@ package breaker
 
 import "time"
 
-// rampShare lets a share of calls pass, exactly and without chance: of any 100
-// calls in a row, share are admitted, evenly spread.
+// rampShare lets an exact, evenly spread share of calls pass: of any 100 consecutive
+// calls, share are admitted. It uses no random numbers.
 type rampShare struct {
 	share int
-	// debt is what is owed to callers, in hundredths of a call.
+	// debt is the share of calls not yet admitted, in hundredths of a call.
 	debt int
-	// last is when a call was last admitted. It is valid once one was: begun.
+	// last is when a call was last admitted, if begun.
 	last  time.Duration
 	begun bool
 }
@@ -20,9 +20,8 @@ func (r *rampShare) set(share int) {
 	}
 }
 
-// admit decides one call. A key so quiet that nothing passed for floor gets one
-// call through ahead of its turn, because a ramp learns from calls alone. It is
-// paid back by the calls after it.
+// admit decides one call. If nothing was admitted for floor, one call passes early,
+// because only calls move a ramp on. Later calls make up for it.
 func (r *rampShare) admit(now, floor time.Duration) bool {
 	r.debt += r.share
 	quiet := r.begun && now-r.last >= floor

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Rule names the rule by which a breaker tripped.
+// Rule names the rule that tripped a breaker.
 type Rule string
 
 const (
@@ -15,30 +15,30 @@ const (
 	RuleLatency Rule = "latency"
 	// RuleProbe: a probe failed.
 	RuleProbe Rule = "probe"
-	// RuleForced: an operator decided.
+	// RuleForced: an operator forced the state.
 	RuleForced Rule = "forced"
 )
 
-// Reason is why a breaker tripped, with the figures and limits of that moment.
-// It is frozen at the trip: every event and every refusal quotes it.
+// Reason is why a breaker tripped, with the counts and limits at that moment. It does
+// not change afterwards, so every event and refusal of an outage has the same one.
 type Reason struct {
 	Rule Rule `json:"rule"`
-	// Counts over the horizon that tripped.
+	// Counts are those of the horizon that tripped.
 	Counts
-	// Hung is how many calls were in flight for longer than Latency.
+	// Hung is how many calls had been in flight for longer than Latency.
 	Hung int `json:"hung"`
-	// Horizon is the time the figures cover.
+	// Horizon is the time that the counts cover.
 	Horizon time.Duration `json:"horizon_ns"`
-	// FailureRate, Latency and Quantile are the limits in force.
+	// FailureRate, Latency and Quantile are the limits that applied.
 	FailureRate float64       `json:"failure_rate_limit,omitempty"`
 	Latency     time.Duration `json:"latency_limit_ns,omitempty"`
 	Quantile    float64       `json:"quantile,omitempty"`
-	// By and Note are who forced the state, and why.
+	// By is who forced the state, Note is why.
 	By   string `json:"by,omitempty"`
 	Note string `json:"note,omitempty"`
 }
 
-// String says the reason in words, as "12 of 20 calls failed in 10s (over 50%)".
+// String returns the reason as text, such as "12 of 20 calls failed in 10s (over 50%)".
 func (r Reason) String() string {
 	switch r.Rule {
 	case RuleFailureRate:

@@ -11,60 +11,58 @@ import (
 	"time"
 )
 
-// DefaultMaxKeys bounds a registry whose MaxKeys is 0.
+// DefaultMaxKeys is the limit of a registry whose MaxKeys is 0.
 const DefaultMaxKeys = 100_000
 
 // Registry holds a process's breakers by key. All methods may be called
 // concurrently.
 type Registry struct {
-	// MaxKeys bounds the breakers held. A new key past it takes the place of the
-	// one that is least recently used among those that are closed and have no
-	// call in flight; use is known to a slice of the window. While there is none,
-	// looked for once a second, new keys are not guarded: their calls pass and are
-	// not counted. 0 means
-	// [DefaultMaxKeys]. Set it before the first use.
+	// MaxKeys limits the number of breakers. 0 means [DefaultMaxKeys]. At the limit, a
+	// new key replaces the least recently used one that is closed and has no call in
+	// flight. The time of use is exact to a slice of the window. If there is no such
+	// key, new keys are not guarded: their calls pass and are not counted. The registry
+	// looks again after a second. Set it before the first use.
 	MaxKeys int
-	// Random gives the numbers in [0, 1) by which cooldowns are spread. [NewRegistry]
-	// sets it to [rand.Float64]. Replace it before the first use; for tests.
+	// Random returns numbers in [0, 1) for the jitter of cooldowns. [NewRegistry] sets it
+	// to [rand.Float64]. Tests may replace it before the first use.
 	Random func() float64
 
-	// OnSuspicion is told by each tick of each breaker that suspects its dependency,
-	// for as long as it does, outside every lock but that of ticking: it must not
-	// wait. Optional. Set it before the first use.
+	// OnSuspicion is called at each tick for each breaker that suspects its dependency.
+	// It runs with the lock of ticking held, so it must not block. Optional. Set it
+	// before the first use.
 	OnSuspicion func(*Breaker, Suspicion)
 
 	clock Clock
-	// breakers is read without a lock; mu serialises its changes.
+	// breakers is read without a lock. mu serialises its changes.
 	breakers *table
 	mu       sync.Mutex
-	// compiled are the newest configurations, so that keys share theirs.
+	// compiled are the newest configurations, so that keys share equal ones.
 	compiled []*settings
-	// overflow counts the times that a key found no place, fullUntil is when it is
-	// worth looking for one again.
+	// overflow counts the keys that found no place. fullUntil is when to look for one
+	// again.
 	overflow  atomic.Int64
 	fullUntil time.Duration
 
-	// ticking keeps two rounds of ticks apart.
+	// ticking serialises rounds of ticks.
 	ticking sync.Mutex
-	// awake are the breakers that need ticks. awakeMu is taken inside a breaker's
-	// lock and holds no other.
+	// awake are the breakers that need ticks. awakeMu may be taken with a breaker's lock
+	// held, and no lock is taken under it.
 	awakeMu sync.Mutex
 	awake   []*Breaker
 
 	events events
 }
 
-// NewRegistry makes an empty registry. onTransition is called by
-// [Registry.Run], one transition at a time and in order, outside every lock; it
-// may be nil. It may be slow, and a panic of it is counted and dropped: neither
-// delays a call or a tick.
+// NewRegistry returns an empty registry. [Registry.Run] calls onTransition with one
+// transition at a time and in order, with no lock held. It may be nil. It may be slow
+// or panic without delaying a call or a tick; see [Registry.HookPanics].
 func NewRegistry(clock Clock, onTransition func(Transition)) *Registry {
 	return &Registry{Random: rand.Float64, clock: clock, breakers: newTable(), events: newEvents(onTransition)}
 }
 
-// Get gives the breaker of key, made with config when there is none yet. Finding
-// a known key takes no lock and allocates nothing. A config that is not valid
-// makes a breaker of defaults: check it with [Config.Validate] when it is read.
+// Get returns the breaker of key, and makes it with config if there is none yet.
+// Finding a known key takes no lock and allocates nothing. An invalid config makes a
+// breaker with the defaults, so check it with [Config.Validate] first.
 func (r *Registry) Get(key Key, config Config) *Breaker {
 	if b := r.breakers.find(key); b != nil {
 		return b
@@ -90,9 +88,8 @@ func (r *Registry) Get(key Key, config Config) *Breaker {
 	return b
 }
 
-// Configure changes the configuration of every breaker of a dependency that there
-// is now, as [Breaker.Configure] does. Breakers made later have the one that
-// [Registry.Get] is given.
+// Configure changes the configuration of every existing breaker of a dependency, as
+// [Breaker.Configure] does. Later breakers have the one given to [Registry.Get].
 func (r *Registry) Configure(dependency string, c Config) error {
 	s, err := r.compile(c)
 	if err != nil {
@@ -113,11 +110,11 @@ func (r *Registry) maxKeys() int {
 	return DefaultMaxKeys
 }
 
-// evictPause is how long a registry without an idle key does not look for one.
+// evictPause is how long a registry without an idle key waits before it looks again.
 const evictPause = time.Second
 
-// evict drops the least recently used keys that are idle: one in 64, so that
-// looking at all of them is paid by many new ones.
+// evict drops the least recently used idle keys: one in 64, so that the scan of all
+// keys is rare.
 func (r *Registry) evict() bool {
 	type candidate struct {
 		breaker *Breaker
@@ -150,13 +147,13 @@ func (r *Registry) evict() bool {
 	return gone > 0
 }
 
-// Find gives the breaker of key if there is one. It takes no lock.
+// Find returns the breaker of key if there is one. It takes no lock.
 func (r *Registry) Find(key Key) (*Breaker, bool) {
 	b := r.breakers.find(key)
 	return b, b != nil
 }
 
-// All gives every breaker, in no order.
+// All returns every breaker, in no particular order.
 func (r *Registry) All() []*Breaker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,13 +162,13 @@ func (r *Registry) All() []*Breaker {
 	return all
 }
 
-// Unguarded counts the times that a new key found no place; see MaxKeys.
+// Unguarded returns how often a new key found no place; see MaxKeys.
 func (r *Registry) Unguarded() int64 { return r.overflow.Load() }
 
-// HookPanics counts the panics of the function given to [NewRegistry].
+// HookPanics returns how often the function given to [NewRegistry] panicked.
 func (r *Registry) HookPanics() int64 { return r.events.panics.Load() }
 
-// compile checks a configuration and prepares it. Equal ones are shared.
+// compile checks and prepares a configuration. Equal ones are shared.
 func (r *Registry) compile(c Config) (*settings, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +190,8 @@ func (r *Registry) compile(c Config) (*settings, error) {
 	return s, nil
 }
 
-// Run ticks the breakers that need it each interval and delivers transitions,
-// until ctx is done. It then delivers what is left and returns.
+// Run ticks breakers at each interval and delivers transitions until ctx is done.
+// Then it delivers the remaining ones and returns.
 func (r *Registry) Run(ctx context.Context, interval time.Duration) {
 	var delivering sync.WaitGroup
 	delivering.Go(func() { r.events.run(ctx) })
@@ -211,12 +208,11 @@ func (r *Registry) Run(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// Deliver delivers the transitions that are waiting. [Registry.Run] does, one call
-// at a time; who ticks by hand delivers by hand.
+// Deliver delivers the pending transitions, one call at a time. [Registry.Run] does it
+// itself; a program that calls [Registry.Tick] instead needs it.
 func (r *Registry) Deliver() { r.events.deliver() }
 
-// Tick ticks each breaker that is not closed and idle, once. [Registry.Run]
-// calls it.
+// Tick ticks each breaker that is not closed and idle. [Registry.Run] calls it.
 func (r *Registry) Tick() {
 	r.ticking.Lock()
 	defer r.ticking.Unlock()
@@ -235,7 +231,7 @@ func (r *Registry) Tick() {
 	}
 	r.awakeMu.Lock()
 	defer r.awakeMu.Unlock()
-	// Those that woke up meanwhile stand behind the ones that were ticked.
+	// Breakers that woke up meanwhile come after those that were ticked.
 	r.awake = append(still, r.awake[len(ticked):]...)
 }
 

@@ -54,7 +54,7 @@ func TestRegistryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	use(9)
 	require.Len(t, r.All(), 4)
 	_, ok := r.Find(regionKey(1))
-	require.False(t, ok, "the one that was used longest ago")
+	require.False(t, ok, "the least recently used one")
 	_, ok = r.Find(regionKey(0))
 	require.True(t, ok)
 }
@@ -94,7 +94,7 @@ func TestRegistryNeverEvictsWhatIsNotClosedOrInUse(t *testing.T) {
 	require.True(t, ok, "a place is free again")
 }
 
-// Whoever still holds an evicted breaker cannot open it: nobody would close it.
+// An evicted breaker cannot open, because nothing would close it.
 func TestAnEvictedBreakerNeverOpens(t *testing.T) {
 	r := NewRegistry(&testClock{}, nil)
 	r.MaxKeys = 1
@@ -117,13 +117,13 @@ func TestTransitionsAreDeliveredInOrderAndOffTheCallPath(t *testing.T) {
 	var got []Transition
 	r = NewRegistry(SystemClock(), func(e Transition) {
 		<-release
-		// No lock is held here: asking the breaker is allowed.
+		// No lock is held here, so the hook may use the breaker.
 		b, _ := r.Find(e.Key)
 		b.Snapshot()
 		mu.Lock()
 		got = append(got, e)
 		mu.Unlock()
-		panic("a hook that panics harms nothing")
+		panic("a panic of the hook has no effect")
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
@@ -133,7 +133,7 @@ func TestTransitionsAreDeliveredInOrderAndOffTheCallPath(t *testing.T) {
 	}()
 	b := r.Get(testKey, Config{})
 	for n := range 10 {
-		// The hook blocks, and neither calls nor ticks wait for it.
+		// The hook blocks. Neither calls nor ticks wait for it.
 		require.NoError(t, b.Force(Force{State: ForcedOpen, By: "ann", Note: fmt.Sprint(n), For: time.Hour}))
 		require.NoError(t, b.Force(Force{State: ForcedClosed, By: "ann", Note: fmt.Sprint(n), For: time.Hour}))
 	}
@@ -142,7 +142,7 @@ func TestTransitionsAreDeliveredInOrderAndOffTheCallPath(t *testing.T) {
 	<-stopped
 	require.Len(t, got, 20)
 	for i, e := range got {
-		require.Equal(t, int64(i+1), e.Edge, "exactly one an edge, in order")
+		require.Equal(t, int64(i+1), e.Edge, "exactly one for each edge, in order")
 	}
 	require.Equal(t, int64(20), r.HookPanics())
 }
@@ -166,7 +166,7 @@ func TestTicksGoToWhatNeedsThem(t *testing.T) {
 	require.Nil(t, r.All()[0].generation)
 }
 
-// heapOf gives the bytes that what make gives keeps alive.
+// heapOf returns the bytes that the result of make keeps alive.
 func heapOf(make func() any) uint64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -178,8 +178,8 @@ func heapOf(make func() any) uint64 {
 	return after.HeapAlloc - before.HeapAlloc
 }
 
-// Memory is a promise of the package: 60 MB for 100,000 idle keys, used or not,
-// and 8 KB for an active one, with every cell that contention can bring and the counters of an outage before.
+// The package promises its memory use: 60 MB for 100,000 idle keys, used or not, and
+// 8 KB for an active one with all cells and refusal counters.
 func TestMemory(t *testing.T) {
 	const keys = 100_000
 	clock := &testClock{}

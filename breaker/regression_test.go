@@ -8,18 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// 29 failures of 100 tripped a breaker with FailureRate 0.29, though a rate must
-// be over its limit: in floating point 0.29·100 is 28.999999999999996. Limits are
-// compared in millionths since.
+// 29 failures of 100 tripped a breaker with FailureRate 0.29, although a rate must be
+// over its limit: in floating point 0.29·100 is 28.999999999999996. Limits are now
+// compared in millionths.
 func TestRegressionRateAtTheLimit(t *testing.T) {
 	c := Config{FailureRate: 0.29}.WithDefaults()
 	_, trip := c.Judge(Evidence{Window: Counts{Samples: 100, Failures: 29}})
 	require.False(t, trip)
 }
 
-// A second outage began with its ramp's share where the first one's had stood:
-// a share that did not change was not begun anew, so its first call could be
-// refused and a quiet key waited half a step for its first evidence.
+// A second outage began with the ramp state of the first. An unchanged share was not
+// started anew, so its first call could be refused, and a quiet key waited half a step
+// for its first call.
 func TestRegressionRampBeginsAnew(t *testing.T) {
 	r := newRig(t, Config{Cooldown: time.Second, Ramp: []int{10, 100}, RampMinSamples: 1, NoProbe: true})
 	for range 3 {
@@ -32,9 +32,9 @@ func TestRegressionRampBeginsAnew(t *testing.T) {
 	}
 }
 
-// A call let through early on a quiet key was a gift: the share of 10 % became
-// more than that for whoever called in bursts with pauses between.
-func TestRegressionFloorIsNoGift(t *testing.T) {
+// A call that passed early on a quiet key was not made up for. Bursts with pauses then
+// got more than their share of 10 %.
+func TestRegressionEarlyCallsAreMadeUpFor(t *testing.T) {
 	var r rampShare
 	r.set(10)
 	now, admitted := time.Duration(0), 0
@@ -49,10 +49,10 @@ func TestRegressionFloorIsNoGift(t *testing.T) {
 	require.Equal(t, 100, admitted)
 }
 
-// At one call a second the fast horizon held nine or ten samples, as the calls
-// happened to fall into its slices, because the running slice was one of its ten.
-// With MinSamples at ten, the failure rule was then left to the whole window,
-// which takes thirty seconds. A horizon is its full span and the running slice.
+// At one call a second the fast horizon held nine or ten samples, because the current
+// slice was one of its ten. With MinSamples 10 the failure rule was then left to the
+// whole window, which takes thirty seconds. A horizon now covers its full span and
+// the current slice.
 func TestRegressionFastHorizonAtOneCallASecond(t *testing.T) {
 	for offset := time.Duration(0); offset < time.Second; offset += 50 * time.Millisecond {
 		r := newRig(t, Config{})
@@ -65,23 +65,23 @@ func TestRegressionFastHorizonAtOneCallASecond(t *testing.T) {
 	}
 }
 
-// A latency threshold of 10 ms, the shortest that is allowed, was refused because
-// of a field that nobody had set: ProbeInterval's default, a fifth of it.
+// A latency threshold of 10 ms, the shortest allowed, was refused because of the
+// default of ProbeInterval, a fifth of it.
 func TestRegressionDefaultsOfShortThresholds(t *testing.T) {
 	require.NoError(t, Config{Latency: minDuration}.Validate())
 	require.NoError(t, Config{Window: minDuration}.Validate())
 }
 
-// A verdict of recovering from a machine whose clock was hours ahead held the
-// breaker at 10 % for hours: unlike the other states' its end had no bound.
+// A verdict of recovering from a machine whose clock was hours ahead kept the breaker
+// at 10 % for hours, because only the other states' ends had a limit.
 func TestRegressionRampOfAClockAhead(t *testing.T) {
 	r := newRig(t, Config{MaxCooldown: time.Minute, Cooldown: time.Minute})
 	r.Apply(Verdict{State: Recovering, Epoch: 1, Share: 10, Next: r.clock.Now().Add(9 * time.Hour)})
 	require.Less(t, r.until(Closed), 10*time.Minute)
 }
 
-// Transitions were delivered by the goroutine that ticks. A hook that blocked
-// kept every breaker of the process from moving on by time.
+// The ticking goroutine delivered transitions. A hook that blocked kept every breaker
+// of the process from advancing.
 func TestRegressionSlowHookStopsNoClock(t *testing.T) {
 	blocked, release := make(chan Transition, 2), make(chan struct{})
 	r := NewRegistry(SystemClock(), func(e Transition) {
@@ -104,7 +104,7 @@ func TestRegressionSlowHookStopsNoClock(t *testing.T) {
 	require.Len(t, blocked, 1, "the second edge")
 }
 
-// A jittered cooldown could end a tenth past MaxCooldown, the cap.
+// A cooldown with jitter could last a tenth longer than MaxCooldown.
 func TestRegressionJitterStaysUnderTheCap(t *testing.T) {
 	r := newRig(t, Config{Cooldown: time.Minute, MaxCooldown: time.Minute})
 	r.registry.Random = func() float64 { return 0.999 }
@@ -112,11 +112,10 @@ func TestRegressionJitterStaysUnderTheCap(t *testing.T) {
 	require.Equal(t, time.Minute, r.refused().RetryAt.Sub(r.clock.Now()))
 }
 
-// A goroutine that read the clock and then stood still settled the ring at a time
-// long past. Words of running calls looked as if they were turns ahead, were taken
-// out of use, and came back for the next call: one call then ended in another
-// one's name, and the other's end was taken for a second Done. Found by
-// TestStressClosed.
+// A goroutine that paused after reading the clock settled the ring at an old time.
+// Words of running calls looked as if they were turns ahead, were taken out of use,
+// and were reused by the next call. One call then ended another one's count, and the
+// other's end counted as a second Done. Found by TestStressClosed.
 func TestRegressionAClockReadLongAgo(t *testing.T) {
 	r := newRig(t, Config{MinSamples: 1000})
 	early := r.clock.Elapsed()
@@ -132,9 +131,8 @@ func TestRegressionAClockReadLongAgo(t *testing.T) {
 	require.Equal(t, 3, s.Evidence.Window.Samples)
 }
 
-// A latency threshold near the longest duration there is overflowed when it was
-// added to the time: every call hung as soon as it began. Durations are bounded
-// since.
+// A latency threshold near the maximum of time.Duration overflowed when added to the
+// time, so every call hung at once. Durations are now limited.
 func TestRegressionThresholdsThatOverflow(t *testing.T) {
 	require.ErrorContains(t, Config{Latency: 1<<63 - 1}.Validate(), "Latency: 2562047h47m16.854775807s is too long; at most 8760h0m0s")
 	r := newRig(t, Config{Latency: maxDuration, Cooldown: maxDuration, Window: maxDuration})
@@ -146,9 +144,8 @@ func TestRegressionThresholdsThatOverflow(t *testing.T) {
 	require.Equal(t, 1, r.Evidence().Hung)
 }
 
-// A registry that nobody listens to kept each transition for ever, for a hook
-// that would never be called.
-func TestTransitionsNobodyHearsAreNotKept(t *testing.T) {
+// A registry without a hook kept each transition for ever.
+func TestRegressionTransitionsWithoutAHookAreNotKept(t *testing.T) {
 	r := NewRegistry(&testClock{}, nil)
 	b := r.Get(testKey, Config{})
 	for range 10 {

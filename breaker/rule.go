@@ -2,38 +2,38 @@ package breaker
 
 import "math"
 
-// Evidence is what one process knows of one key: its counts over both horizons,
-// and the calls that hang. It holds no argument, no result and no error text.
+// Evidence is what one process has counted for one key: its counts over both horizons
+// and its hanging calls. It holds no arguments, results or error texts.
 type Evidence struct {
 	// Window and Fast are the counts over Config.Window and Config.FastWindow.
 	Window Counts `json:"window"`
 	Fast   Counts `json:"fast"`
-	// Hung is how many calls are in flight for longer than the latency threshold.
+	// Hung is how many calls have been in flight for longer than the latency threshold.
 	Hung int `json:"hung"`
-	// Ramp is how many calls have ended since the ramp began, expired ones
-	// included; 0 unless recovering.
+	// Ramp is how many calls have ended since the ramp began, including expired ones.
+	// It is 0 except while recovering.
 	Ramp int `json:"ramp,omitempty"`
 }
 
-// Add gives the sum of both.
+// Add returns the sum of e and o.
 func (e Evidence) Add(o Evidence) Evidence {
 	return Evidence{Window: e.Window.Add(o.Window), Fast: e.Fast.Add(o.Fast), Hung: e.Hung + o.Hung, Ramp: e.Ramp + o.Ramp}
 }
 
-// Sub gives e without o.
+// Sub returns e without o.
 func (e Evidence) Sub(o Evidence) Evidence {
 	return Evidence{Window: e.Window.Sub(o.Window), Fast: e.Fast.Sub(o.Fast), Hung: e.Hung - o.Hung, Ramp: e.Ramp - o.Ramp}
 }
 
-// Judge tells whether e trips a breaker configured as c, and why. It is the
-// one place where the trip rule stands: a breaker judges its own window by it,
-// and a fleet the sum of many. c must have its defaults set.
+// Judge reports whether e trips a breaker with configuration c, and why. A breaker
+// applies it to its own window, and a fleet to the sum of its workers. c must have its
+// defaults set.
 //
-// Both limits must be passed, not reached: half the calls failing is not over
-// a FailureRate of 0.5.
+// A value equal to its limit does not trip: half of the calls failing is not over a
+// FailureRate of 0.5.
 func (c Config) Judge(e Evidence) (Reason, bool) { return c.judge(&e, c.MinSamples) }
 
-// JudgeRamp is Judge for the calls that a ramp let pass.
+// JudgeRamp is Judge for the calls of a ramp, with the minimum RampMinSamples.
 func (c Config) JudgeRamp(e Evidence) (Reason, bool) { return c.judge(&e, c.RampMinSamples) }
 
 func (c *Config) judge(e *Evidence, minSamples int) (Reason, bool) {
@@ -50,8 +50,8 @@ func (c *Config) judge(e *Evidence, minSamples int) (Reason, bool) {
 	return Reason{}, false
 }
 
-// Shares are taken in millionths, so that a limit which is written in decimals
-// is compared without rounding: 0.29 of 100 calls are 29, not 28.999999999999996.
+// Shares are compared in millionths, so that a decimal limit is exact: 0.29 of 100
+// calls are 29, not 28.999999999999996.
 const million = 1_000_000
 
 func millionths(share float64) int64 { return int64(math.Round(share * million)) }
@@ -60,12 +60,12 @@ func overRate(c Counts, limit float64) bool {
 	return int64(c.Failures)*million > int64(c.Samples)*millionths(limit)
 }
 
-// allowedOver is how many of n samples may lie over a threshold that the
-// q-quantile, by nearest rank, does not pass: n - ceil(q·n) = floor((1-q)·n).
+// allowedOver is how many of n samples may be over the threshold while the q-quantile
+// by nearest rank is not: n - ceil(q·n) = floor((1-q)·n).
 func allowedOver(n int, q float64) int {
 	return int(int64(n) * (million - millionths(q)) / million)
 }
 
-// overQuantile tells whether the q-quantile of n samples lies over the
-// threshold that slow of them lie over.
+// overQuantile reports whether the q-quantile of n samples is over the threshold, when
+// slow of them are over it.
 func overQuantile(n, slow int, q float64) bool { return slow > allowedOver(n, q) }

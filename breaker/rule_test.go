@@ -18,14 +18,14 @@ func TestJudge(t *testing.T) {
 		{"nothing", Evidence{}, ""},
 		{"at the failure rate", Evidence{Window: Counts{Samples: 20, Failures: 10}}, ""},
 		{"over the failure rate", Evidence{Window: Counts{Samples: 20, Failures: 11}}, RuleFailureRate},
-		{"over it in the fast horizon alone", Evidence{Window: Counts{Samples: 60, Failures: 11}, Fast: Counts{Samples: 20, Failures: 11}}, RuleFailureRate},
+		{"over it only in the fast horizon", Evidence{Window: Counts{Samples: 60, Failures: 11}, Fast: Counts{Samples: 20, Failures: 11}}, RuleFailureRate},
 		{"one sample short", Evidence{Window: Counts{Samples: 9, Failures: 9}, Fast: Counts{Samples: 9, Failures: 9}}, ""},
 		{"minimum in the window, not in the fast horizon", Evidence{Window: Counts{Samples: 10, Failures: 5}, Fast: Counts{Samples: 5, Failures: 5}}, ""},
-		{"one straggler among few", Evidence{Window: Counts{Samples: 10, Slow: 1}}, ""},
+		{"one slow call among few", Evidence{Window: Counts{Samples: 10, Slow: 1}}, ""},
 		{"stragglers enough", Evidence{Window: Counts{Samples: 10, Slow: 3}}, RuleLatency},
 		{"at the quantile", Evidence{Window: Counts{Samples: 400, Slow: 4}}, ""},
 		{"over the quantile", Evidence{Window: Counts{Samples: 400, Slow: 5}}, RuleLatency},
-		{"hung calls alone", Evidence{Hung: 10}, RuleLatency},
+		{"only hung calls", Evidence{Hung: 10}, RuleLatency},
 		{"hung calls complete the minimum", Evidence{Window: Counts{Samples: 7}, Hung: 3}, RuleLatency},
 		{"too few hung calls", Evidence{Window: quiet, Hung: 9}, ""},
 		{"hung calls do not dilute failures", Evidence{Window: Counts{Samples: 10, Failures: 6}, Hung: 2}, RuleFailureRate},
@@ -47,13 +47,13 @@ func TestJudgeRampHasItsOwnMinimum(t *testing.T) {
 	require.True(t, trip)
 }
 
-// TestTwoHorizons is the choice of FastWindow's default in figures. A dependency
-// works for two minutes and then fails every call.
+// TestTwoHorizons shows the reason for FastWindow's default. A dependency works for
+// two minutes and then fails every call.
 func TestTwoHorizons(t *testing.T) {
 	for _, test := range []struct {
 		perSecond int
 		errors    time.Duration
-		// opensAfter bounds when it has opened; 0: it does not.
+		// opensAfter bounds when the breaker opens; 0: it does not.
 		opensAfter [2]time.Duration
 	}{
 		{1, 3 * time.Second, [2]time.Duration{}},
@@ -63,7 +63,7 @@ func TestTwoHorizons(t *testing.T) {
 		{10, 10 * time.Second, [2]time.Duration{4500 * time.Millisecond, 6 * time.Second}},
 		{1000, 10 * time.Second, [2]time.Duration{4500 * time.Millisecond, 6 * time.Second}},
 	} {
-		// Where in a slice of the window the errors begin must not matter.
+		// The position within a slice at which the errors begin must not matter.
 		for _, offset := range []time.Duration{0, 300 * time.Millisecond, 900 * time.Millisecond} {
 			r := newRig(t, Config{})
 			r.clock.advance(offset)

@@ -2,60 +2,57 @@ package breaker
 
 import "time"
 
-// Snapshot is a breaker at one moment, for people and machines.
+// Snapshot describes a breaker at one moment.
 type Snapshot struct {
 	Key   Key   `json:"key"`
 	State State `json:"state"`
 	Mode  Mode  `json:"mode"`
-	// Since is when the state was entered; in an outage, when the outage began.
+	// Since is when the state was entered. During an outage it is when the outage began.
 	Since time.Time `json:"since"`
-	// Reason is the trip's, frozen; zero while closed.
+	// Reason is why the breaker tripped. It is zero while closed.
 	Reason Reason `json:"reason"`
-	// Evidence holds the counts of both horizons and the calls hung now.
+	// Evidence holds the counts of both horizons and the calls that hang now.
 	Evidence Evidence `json:"evidence"`
 	// FailureRate is the share of failed calls in the window, 0 without calls.
 	FailureRate float64 `json:"failure_rate"`
-	// Latency is how long the calls of the window took.
+	// Latency holds the latencies of the window's calls.
 	Latency Latencies `json:"latency"`
 	// Share is the percentage of calls let pass: 100 closed, 0 open or half-open.
 	Share int `json:"share"`
-	// Next is when this state is due to end: in open the time of the next probe.
-	// Zero while closed.
+	// Next is when this state is due to end; while open, the time of the next probe. It
+	// is zero while closed.
 	Next time.Time `json:"next"`
-	// Epoch is the newest verdict's; 0 before any.
+	// Epoch is that of the newest verdict, 0 before the first.
 	Epoch  int64  `json:"epoch"`
 	Outage string `json:"outage,omitempty"`
 	// Edges is how many transitions this breaker has taken.
 	Edges int64 `json:"edges"`
-	// InFlight is how many counted calls admitted in this state have not ended,
-	// and Abandoned how many admitted in earlier ones have not: a number that
-	// stays is a leak of permits.
+	// InFlight is how many counted calls of this state have not ended. Abandoned is how
+	// many of earlier states have not. A value that stays is a leak of permits.
 	InFlight  int   `json:"in_flight"`
 	Abandoned int64 `json:"abandoned"`
-	// Counted, Refused, Late and DoneTwice count over the breaker's life: samples,
-	// calls refused (or that would have been, in [Observe]), outcomes dropped
-	// because the state had changed since the call began, and permits handed back
-	// more than once.
+	// Counted, Refused, Late and DoneTwice count over the breaker's life: samples; calls
+	// refused (in [Observe], calls that would have been); outcomes that arrived after a
+	// transition; and permits done more than once.
 	Counted   int64 `json:"counted"`
 	Refused   int64 `json:"refused"`
 	Late      int64 `json:"late"`
 	DoneTwice int64 `json:"done_twice"`
 }
 
-// Latencies sum up a distribution for people. P50, P90 and P99 are within 5 %
-// of the true value from 0.13 ms to 9 minutes, over the newest half to whole
-// window; on a key busier than 256 calls in a sixteenth of the latency threshold
-// the further ones are represented by one in 128, which leaves at least some
-// thousand samples. No rule depends on them.
+// Latencies summarises a distribution for display; no rule uses it. P50, P90 and P99
+// are within 5 % of the true value from 0.13 ms to 9 minutes. They cover the newest
+// half to whole window. On a key with more than 256 calls in a sixteenth of the
+// latency threshold, one in 128 of the further calls is recorded.
 type Latencies struct {
 	P50 time.Duration `json:"p50_ns"`
 	P90 time.Duration `json:"p90_ns"`
 	P99 time.Duration `json:"p99_ns"`
-	// Max is the longest one recorded, exactly.
+	// Max is the longest latency recorded, exactly.
 	Max time.Duration `json:"max_ns"`
 }
 
-// Snapshot describes the breaker. It changes nothing.
+// Snapshot returns the breaker's current state and counts.
 func (b *Breaker) Snapshot() Snapshot {
 	now := b.registry.clock.Elapsed()
 	b.mu.Lock()
@@ -85,18 +82,17 @@ func (b *Breaker) Snapshot() Snapshot {
 	return s
 }
 
-// DecidedLocally tells whether the breaker is not closed, and no outage workflow has
-// told it so.
+// DecidedLocally reports whether the breaker is not closed and has no outage workflow.
 func (s Snapshot) DecidedLocally() bool { return s.State != Closed && s.Outage == "" }
 
-// Observation is what a breaker saw over its window: the material of [Suggest].
+// Observation is what a breaker counted over its window, as input of [Suggest].
 type Observation struct {
 	Counts
-	// Latencies are those of the newest half to whole window.
+	// Latencies cover the newest half to whole window.
 	Latencies Distribution
 }
 
-// Observe gives the window as material for [Suggest]. Take one each
+// Observe returns the current window as input of [Suggest]. Take one per
 // Config.Window.
 func (b *Breaker) Observe() Observation {
 	now := b.registry.clock.Elapsed()

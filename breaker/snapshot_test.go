@@ -37,7 +37,7 @@ func TestSnapshot(t *testing.T) {
 	require.Equal(t, s, read)
 }
 
-// What people see forgets as the window does.
+// Displayed latencies expire as the window does.
 func TestLatenciesExpire(t *testing.T) {
 	r := newRig(t, Config{})
 	r.call(Success, 4*time.Second)
@@ -49,7 +49,8 @@ func TestLatenciesExpire(t *testing.T) {
 	require.Equal(t, time.Second, r.Snapshot().Latency.Max)
 }
 
-// A busy key records one call in 128 for 128, and the figures stay close.
+// A busy key records one call in 128 with a weight of 128, and the quantiles stay
+// close.
 func TestBusyKeysRecordSome(t *testing.T) {
 	r := newRig(t, Config{Latency: 10 * time.Second})
 	const calls = 50_000

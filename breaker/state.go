@@ -2,7 +2,7 @@ package breaker
 
 import "fmt"
 
-// State is where a breaker stands.
+// State is the state of a breaker. The zero State is [Closed].
 type State uint8
 
 const (
@@ -10,14 +10,14 @@ const (
 	Closed State = iota
 	// Open refuses every call while the cooldown runs.
 	Open
-	// HalfOpen still refuses every call; only synthetic probes touch the dependency.
+	// HalfOpen still refuses every call. Only probes reach the dependency.
 	HalfOpen
 	// Recovering lets a growing share of calls pass.
 	Recovering
 	// ForcedOpen refuses every call until an operator's decision expires.
 	ForcedOpen
-	// ForcedClosed lets every call pass and counts outcomes, whatever they are,
-	// until an operator's decision expires.
+	// ForcedClosed lets every call pass and counts outcomes, but does not trip, until an
+	// operator's decision expires.
 	ForcedClosed
 )
 
@@ -26,7 +26,7 @@ var stateNames = [...]string{
 	ForcedOpen: "forced-open", ForcedClosed: "forced-closed",
 }
 
-// String gives the state's name as people write it: "half-open".
+// String returns the state's name, such as "half-open".
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]

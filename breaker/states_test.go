@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reach brings a fresh breaker into a state, by itself or by a verdict.
+// reach brings a fresh breaker into a state.
 var reach = map[string]func(*rig){
 	"closed":           func(r *rig) {},
 	"closed, failures": func(r *rig) { r.calls(9, Failure) },
@@ -38,10 +38,10 @@ var reach = map[string]func(*rig){
 	"a verdict from a clock years ahead": func(r *rig) {
 		r.Apply(Verdict{State: Open, Epoch: 1, Next: r.clock.Now().Add(50_000 * time.Hour), Outage: "outage/x"})
 	},
-	"a verdict held back by force": func(r *rig) { r.force(ForcedClosed); r.verdict(Open) },
-	"wall clock set back":          func(r *rig) { r.trip(); r.clock.jump(-48 * time.Hour) },
-	"wall clock set ahead":         func(r *rig) { r.verdict(Recovering); r.clock.jump(48 * time.Hour) },
-	"held off":                     func(r *rig) { r.HoldOff(time.Hour); r.trip() },
+	"a verdict waiting for the end of a forced state": func(r *rig) { r.force(ForcedClosed); r.verdict(Open) },
+	"wall clock set back":                             func(r *rig) { r.trip(); r.clock.jump(-48 * time.Hour) },
+	"wall clock set ahead":                            func(r *rig) { r.verdict(Recovering); r.clock.jump(48 * time.Hour) },
+	"held off":                                        func(r *rig) { r.HoldOff(time.Hour); r.trip() },
 }
 
 func (r *rig) mustConfigure(c Config) {
@@ -61,9 +61,8 @@ func (r *rig) verdict(s State) {
 	})
 }
 
-// No state waits for traffic: after it has been reached nothing is sent, and
-// time alone brings the breaker to where it is healthy or being probed, and in
-// the end to closed.
+// No state waits for calls. After it was reached no call is made, and the breaker
+// still reaches closed, half-open or recovering, and in the end closed.
 func TestEveryStateIsLeftByTimeAlone(t *testing.T) {
 	for name, reached := range reach {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +83,8 @@ func TestEveryStateIsLeftByTimeAlone(t *testing.T) {
 	}
 }
 
-// The same when nobody ticks: refused callers alone move time on.
-func TestRefusedCallersMoveTimeOn(t *testing.T) {
+// The same holds without ticks: refused calls advance the breaker.
+func TestRefusedCallsAdvanceTheBreaker(t *testing.T) {
 	r := newRig(t, Config{Cooldown: time.Second})
 	r.trip()
 	r.clock.advance(time.Hour)
@@ -141,7 +140,7 @@ func TestFailuresWhileOpenMoveNothing(t *testing.T) {
 	require.Equal(t, int64(100), after.Late)
 	require.Zero(t, after.Abandoned)
 	before.Late, before.Abandoned = after.Late, after.Abandoned
-	require.Equal(t, before, after, "no longer cooldown, no second trip, no growing version")
+	require.Equal(t, before, after, "the same cooldown, no second trip, no new edge")
 	require.Len(t, r.events(), 1)
 }
 
@@ -185,7 +184,7 @@ func TestCooldownDoublesAndDecays(t *testing.T) {
 	}
 	r.pass(3*60*time.Second + time.Second)
 	r.trip()
-	require.Equal(t, 40*time.Second, r.until(Recovering), "five in a row, less three healthy MaxCooldowns")
+	require.Equal(t, 40*time.Second, r.until(Recovering), "five in a row, minus three MaxCooldowns while closed")
 }
 
 func TestCooldownJitterStaysWithinATenthAndTheCap(t *testing.T) {
@@ -226,8 +225,8 @@ func TestRampIsJudgedOnItsOwnSamples(t *testing.T) {
 	require.Equal(t, Counts{Samples: 3, Failures: 3}, s.Reason.Counts)
 }
 
-// A quiet key is let a call through now and then, and moves on by successes. On
-// silence it is held for four times as long, and not for ever.
+// A quiet key lets a call pass now and then, and advances by successes. Without calls
+// a step lasts four times as long.
 func TestRampOfAQuietKey(t *testing.T) {
 	r := newRig(t, Config{Cooldown: time.Second, RampStep: 10 * time.Second, RampMinSamples: 2, NoProbe: true})
 	r.trip()
@@ -240,8 +239,8 @@ func TestRampOfAQuietKey(t *testing.T) {
 		}
 		r.pass(5 * time.Second)
 	}
-	require.Equal(t, 4, passed, "a call each half step passes at 10 %")
-	require.Equal(t, 50, r.Snapshot().Share, "and two successes a step move the ramp on")
+	require.Equal(t, 4, passed, "one call passes in each half step at 10 %")
+	require.Equal(t, 50, r.Snapshot().Share, "two successes in a step advance the ramp")
 
 	silent := newRig(t, Config{Cooldown: time.Second, RampStep: 10 * time.Second, NoProbe: true})
 	silent.trip()
@@ -249,7 +248,7 @@ func TestRampOfAQuietKey(t *testing.T) {
 	require.Equal(t, 4*4*10*time.Second, silent.until(Closed))
 }
 
-func TestFloorIsPaidBack(t *testing.T) {
+func TestEarlyCallsAreMadeUpFor(t *testing.T) {
 	var r rampShare
 	r.set(10)
 	now := time.Duration(0)
@@ -262,7 +261,7 @@ func TestFloorIsPaidBack(t *testing.T) {
 			admitted++
 		}
 	}
-	require.Equal(t, 100, admitted, "calls let through ahead of their turn are not on top of the share")
+	require.Equal(t, 100, admitted, "early calls do not increase the share")
 }
 
 func TestObserveRefusesNothingAndCountsAll(t *testing.T) {
@@ -300,7 +299,7 @@ func TestForced(t *testing.T) {
 	r.force(ForcedClosed)
 	r.calls(100, Failure)
 	require.Equal(t, ForcedClosed, r.Snapshot().State)
-	require.Equal(t, 100, r.Evidence().Window.Failures, "counted all the same")
+	require.Equal(t, 100, r.Evidence().Window.Failures, "counted nevertheless")
 	require.Equal(t, time.Hour, r.until(Closed))
 
 	require.EqualError(t, r.Force(Force{}), `State: closed is not one of forced-open, forced-closed

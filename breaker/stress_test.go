@@ -80,8 +80,8 @@ func TestStressClosed(t *testing.T) {
 	require.Zero(t, s.Late)
 }
 
-// Under everything that can happen at once, each admitted call ends up counted,
-// late or uncounted, exactly once, and each refused one is counted.
+// With everything happening at once, each admitted call is exactly once counted, late
+// or uncounted, and each refused call is counted.
 func TestStressEverything(t *testing.T) {
 	const workers, each = 8, 20_000
 	clock := &testClock{}
@@ -126,8 +126,8 @@ func TestStressEverything(t *testing.T) {
 		case 5:
 			b.HoldOff(10 * time.Millisecond)
 		}
-		// Operators act now and then: without a pause few calls would end in the
-		// state in which they began, and little be counted that has to add up.
+		// Without a pause few calls would end in the state in which they began, and little
+		// would be counted.
 		time.Sleep(100 * time.Microsecond)
 	})
 	parallel(workers, func(_ int, random *rand.Rand) {
@@ -169,7 +169,7 @@ func TestStressEverything(t *testing.T) {
 	t.Logf("%d edges, %d counted, %d late, %d refused", s.Edges, s.Counted, s.Late, s.Refused)
 }
 
-// Keys come and go while others look them up.
+// Keys are added and evicted while others are looked up.
 func TestStressRegistry(t *testing.T) {
 	r := NewRegistry(SystemClock(), nil)
 	r.MaxKeys = 50

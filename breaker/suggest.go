@@ -5,46 +5,42 @@ import (
 	"time"
 )
 
-// Suggestion is what [Suggest] makes of past windows.
+// Suggestion is the result of [Suggest].
 type Suggestion struct {
-	// Latency and FailureRate are the limits suggested.
+	// Latency and FailureRate are the suggested limits.
 	Latency     time.Duration `json:"latency_ns"`
 	FailureRate float64       `json:"failure_rate"`
-	// Tripped is the share of the past windows that would have tripped with these
-	// limits, TrippedNow the share with the limits of the configuration given.
+	// Tripped is the share of the past windows that would have tripped with the suggested
+	// limits, TrippedNow the share with those of the given configuration.
 	Tripped    float64 `json:"tripped"`
 	TrippedNow float64 `json:"tripped_now"`
-	// Windows is how many past windows held Config.MinSamples calls; the others
-	// say nothing and are left out of every share.
+	// Windows is how many past windows held at least Config.MinSamples calls. The others
+	// are left out of every share.
 	Windows int `json:"windows"`
 }
 
 const (
-	// suggestedTrips is the share of past windows that a suggested limit may trip,
-	// each of the two.
+	// suggestedTrips is the share of past windows that each suggested limit may trip.
 	suggestedTrips = 0.01
-	// suggestedMargin is how far over what is usual a suggested limit lies: what
-	// takes twice as long, or fails twice as often, is not usual any more.
+	// suggestedMargin is how many times the usual value a suggested limit is at least.
 	suggestedMargin = 2
 )
 
-// niceLatencies and niceRates are the limits that Suggest may give: figures that
-// people remember.
+// niceLatencies and niceRates are the round values that Suggest chooses from.
 var (
 	niceLatencies = []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
 	niceRates     = []float64{0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
 )
 
-// Suggest gives limits from what was observed, as by [Breaker.Observe] once a
-// window in [Observe] mode: the lowest ones that lie at twice what is usual and
-// that not more than one in a hundred of the past windows would have passed.
-// Usual is the median over the windows of the latency quantile, and of the
-// failure rate. Windows in which the dependency was down belong in: they are
-// what the shares are about.
+// Suggest proposes limits from past windows, taken by [Breaker.Observe] once per window
+// in [Observe] mode. It proposes the lowest limits that are at least twice the usual
+// value and that at most 1 % of the past windows would have passed. The usual value is
+// the median over the windows of the latency quantile, and of the failure rate. Include
+// windows in which the dependency was down, because the shares depend on them.
 //
-// It judges by c's Quantile, MinSamples and MinSlow over whole windows; the fast
-// horizon can trip somewhat more often. Latencies are known to within 5 %. With
-// no window that says anything the suggestion is c's own limits.
+// It uses c's Quantile, MinSamples and MinSlow on whole windows; the fast horizon can
+// trip a little more often. Latencies are known to within 5 %. If no window has enough
+// calls, the suggestion is c's own limits.
 func Suggest(c Config, windows []Observation) Suggestion {
 	c = c.WithDefaults()
 	s := Suggestion{Latency: c.Latency, FailureRate: c.FailureRate}
@@ -88,10 +84,10 @@ func Suggest(c Config, windows []Observation) Suggestion {
 	return s
 }
 
-// never is a failure rate that nothing is over.
+// never is a failure rate that cannot be exceeded.
 const never = 1
 
-// latenciesFrom gives the figures to choose from, rising, the first at least d.
+// latenciesFrom returns the values to choose from, rising, all of them at least d.
 func latenciesFrom(d time.Duration) []time.Duration {
 	var all []time.Duration
 	for decade := minDuration; decade <= time.Hour; decade *= 10 {
@@ -107,13 +103,13 @@ func latenciesFrom(d time.Duration) []time.Duration {
 	return all
 }
 
-// tripped is the share of windows that trip c.
+// tripped is the share of windows that would trip with c.
 func tripped(c Config, windows []Observation) float64 {
 	n := 0
 	for i := range windows {
 		w := &windows[i]
 		counts := w.Counts
-		// The distribution holds fewer calls than the window: its share counts.
+		// The distribution holds fewer calls than the window, so its share is used.
 		if recorded := w.Latencies.Count(); recorded > 0 {
 			counts.Slow = w.Latencies.Over(c.Latency) * counts.Samples / recorded
 		}

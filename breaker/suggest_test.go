@@ -15,13 +15,13 @@ func observed(samples, failures int, latencies ...time.Duration) Observation {
 	return o
 }
 
-func TestSuggestWithoutAWindowThatSaysAnything(t *testing.T) {
+func TestSuggestWithoutAWindowOfEnoughCalls(t *testing.T) {
 	c := Config{Latency: 3 * time.Second, FailureRate: 0.4}
 	require.Equal(t, Suggestion{Latency: 3 * time.Second, FailureRate: 0.4}, Suggest(c, []Observation{observed(2, 2, time.Second)}))
 }
 
-// A suggestion never trips more than the past allows, and its shares are those of
-// judging every window.
+// A suggestion trips at most the allowed share of the past windows, and its shares are
+// those of judging each window.
 func TestSuggestedLimitsOnThePast(t *testing.T) {
 	var windows []Observation
 	for n := range 1000 {

@@ -2,32 +2,31 @@ package breaker
 
 import "time"
 
-// Suspicion is how strongly a process's own window speaks against a dependency
-// while it holds too few calls to trip.
+// Suspicion is how strongly a process's own window points to an outage, while it has
+// too few calls to trip.
 type Suspicion uint8
 
 const (
-	// NoSuspicion is a window under every limit, or one in which calls succeed.
+	// NoSuspicion: the window is under every limit, or calls succeed.
 	NoSuspicion Suspicion = iota
-	// WeakSuspicion is a window over a limit with too few calls to trip. In one
-	// process it means little; in many at once it is an outage.
+	// WeakSuspicion: the window is over a limit with too few calls to trip. In one
+	// process it means little; in many at once it means an outage.
 	WeakSuspicion
-	// StrongSuspicion is a WeakSuspicion with strongInARow bad calls in a row.
+	// StrongSuspicion is a WeakSuspicion with at least five bad calls in a row.
 	StrongSuspicion
 )
 
-// strongInARow is how many bad calls in a row make a suspicion strong. Where one
-// call in a hundred fails for no reason, five in a row happen once in 10^10 calls:
-// once in 28 hours in a fleet of a thousand workers with a hundred calls a second
-// each. Three would happen 360 times an hour.
+// strongInARow is how many consecutive bad calls make a suspicion strong. If one call
+// in a hundred fails at random, five in a row happen once in 10^10 calls: once in 28
+// hours in a fleet of a thousand workers with a hundred calls a second each. Three in
+// a row would happen 360 times an hour.
 const strongInARow = 5
 
-// suspect tells how strongly b's window speaks against its dependency. b.mu is
-// held, and the generation settled at now.
+// suspect returns b's suspicion. b.mu is held, and the generation is settled at now.
 //
-// A limit counts as passed with fewer calls than Config.MinSamples and
-// Config.MinSlow, but only while no call succeeds: one slow call among good ones
-// means nothing, and a busy process over a limit trips.
+// It needs fewer calls than Config.MinSamples and Config.MinSlow, but only while no
+// call succeeds: one slow call among good ones means nothing, and a busy process over
+// a limit trips.
 func (b *Breaker) suspect(now time.Duration) Suspicion {
 	g := b.generation
 	if g == nil || b.state != Closed || b.settings.Mode == Off {
@@ -35,7 +34,7 @@ func (b *Breaker) suspect(now time.Duration) Suspicion {
 	}
 	inARow := int32(g.bad)
 	if g.hung > 0 && g.lastGood < now-b.settings.Latency {
-		// Calls that began after a hanging one have not ended either.
+		// Calls that began after the hanging one have not ended either.
 		inARow += g.inFlight
 	}
 	if inARow == 0 {
@@ -51,7 +50,7 @@ func (b *Breaker) suspect(now time.Duration) Suspicion {
 	return StrongSuspicion
 }
 
-// Over tells whether e is over a limit, however few calls it holds. See
+// Over reports whether e is over a limit with any number of calls, and which. See
 // [Config.Judge].
 func (c Config) Over(e Evidence) (Reason, bool) {
 	c.MinSlow = 1

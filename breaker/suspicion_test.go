@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// suspicion is what the next tick tells.
+// suspicion returns what the next tick reports.
 func (r *rig) suspicion() Suspicion {
 	r.t.Helper()
 	told := NoSuspicion
@@ -16,27 +16,27 @@ func (r *rig) suspicion() Suspicion {
 	return told
 }
 
-func TestSuspicion_OneBadCallOfAThinProcessIsAWhisper(t *testing.T) {
+func TestSuspicion_OneBadCallIsAWeakSuspicion(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	assert.Equal(t, NoSuspicion, r.suspicion())
 	r.call(Failure, 0)
 	assert.Equal(t, WeakSuspicion, r.suspicion())
-	assert.Equal(t, WeakSuspicion, r.suspicion(), "for as long as it lasts")
+	assert.Equal(t, WeakSuspicion, r.suspicion(), "while it lasts")
 	r.call(Success, 0)
-	assert.Equal(t, NoSuspicion, r.suspicion(), "it ends well again")
+	assert.Equal(t, NoSuspicion, r.suspicion(), "a call has succeeded")
 }
 
-func TestSuspicion_FiveBadCallsInARowAreOne(t *testing.T) {
+func TestSuspicion_FiveBadCallsInARowAreAStrongSuspicion(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.calls(4, Failure)
 	assert.Equal(t, WeakSuspicion, r.suspicion())
 	r.call(Success, 6*time.Second)
-	assert.Equal(t, StrongSuspicion, r.suspicion(), "a slow one is bad however it ends")
+	assert.Equal(t, StrongSuspicion, r.suspicion(), "a slow call is bad with any outcome")
 }
 
-func TestSuspicion_GoesWithTheWindow(t *testing.T) {
+func TestSuspicion_EndsWithTheWindow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.calls(5, Failure)
@@ -44,17 +44,17 @@ func TestSuspicion_GoesWithTheWindow(t *testing.T) {
 	assert.Equal(t, NoSuspicion, r.suspicion())
 }
 
-func TestSuspicion_IgnoredCallsSayNothing(t *testing.T) {
+func TestSuspicion_IgnoredCallsDoNotCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.calls(5, Ignored)
 	assert.Equal(t, NoSuspicion, r.suspicion())
 	r.call(Failure, 0)
 	r.calls(5, Ignored)
-	assert.Equal(t, WeakSuspicion, r.suspicion(), "nor do they take anything back")
+	assert.Equal(t, WeakSuspicion, r.suspicion(), "ignored calls do not reset it either")
 }
 
-// A busy process has its own rule: what does not trip it is no sign.
+// A busy process has its own rule: without a trip there is no suspicion.
 func TestSuspicion_FailuresAmongManyGoodCallsAreNone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
@@ -63,20 +63,20 @@ func TestSuspicion_FailuresAmongManyGoodCallsAreNone(t *testing.T) {
 	assert.Equal(t, NoSuspicion, r.suspicion())
 }
 
-func TestSuspicion_AStragglerAmongGoodCallsIsNone(t *testing.T) {
+func TestSuspicion_ASlowCallAmongGoodCallsIsNone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
-	straggler := r.allow()
+	slow := r.allow()
 	for range 12 {
 		r.call(Success, 500*time.Millisecond)
 		assert.Equal(t, NoSuspicion, r.suspicion())
 	}
-	straggler.Done(Success)
+	slow.Done(Success)
 	r.call(Success, 0)
 	assert.Equal(t, NoSuspicion, r.suspicion())
 }
 
-// One call a second, all hanging: the first to hang brings those behind it.
+// With one hanging call a second, the calls after the first hanging one count too.
 func TestSuspicion_CountsCallsThatBeganAfterAHangingOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{Latency: 5 * time.Second})

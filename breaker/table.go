@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// table finds breakers by key without a lock. Writers are serialised by
-// Registry.mu. An entry is never changed but for its next, and a removed one
-// keeps its next, so that a reader who stands on it still gets to the end.
+// table finds breakers by key without a lock. Registry.mu serialises writers. Only
+// the next field of an entry is modified, and a removed entry keeps it, so that a
+// reader at that entry still reaches the end.
 type table struct {
 	seed    maphash.Seed
 	buckets atomic.Pointer[[]atomic.Pointer[entry]]
@@ -40,7 +40,7 @@ func (t *table) find(key Key) *Breaker {
 	return nil
 }
 
-// insert puts in a breaker whose key is not there yet.
+// insert adds a breaker whose key is not in the table.
 func (t *table) insert(b *Breaker) {
 	if t.size++; t.size > len(*t.buckets.Load()) {
 		t.grow()
@@ -55,7 +55,7 @@ func put(buckets []atomic.Pointer[entry], hash uint64, b *Breaker) {
 	head.Store(e)
 }
 
-// grow makes new entries: readers may stand on the old ones.
+// grow makes new entries, because readers may still use the old ones.
 func (t *table) grow() {
 	buckets := make([]atomic.Pointer[entry], 2*len(*t.buckets.Load()))
 	t.each(func(b *Breaker) { put(buckets, t.hash(b.key), b) })

@@ -2,22 +2,22 @@ package breaker
 
 import "time"
 
-// windowSlices is how finely a window expires: a minute forgets second by second.
+// windowSlices is the number of slices of a window: a minute expires second by second.
 const windowSlices = 60
 
-// window is a rolling count in slices of time, with a running total for each
-// horizon, so that no decision adds slices up. A horizon covers at least its
-// whole span: its full slices and the running one.
+// window is a rolling count in slices of time. It keeps a total for each horizon, so
+// that no decision has to add up slices. A horizon covers its full slices and the
+// current one.
 //
-// Invariants: total and fast are the sums of the slices that their horizons
-// cover at current; a slice outside the longer horizon is zero before current
-// moves on to its place. Guarded by Breaker.mu.
+// Invariants: total and fast are the sums of the slices in their horizons. A slice
+// outside the longer horizon is zero before current reaches its place. Guarded by
+// Breaker.mu.
 type window struct {
 	width time.Duration
-	// current numbers the running slice: its beginning divided by width.
+	// current is the number of the current slice: its start divided by width.
 	current int64
 	slices  [windowSlices + 1]slice
-	// fastSlices is how many slices before the running one the fast horizon covers.
+	// fastSlices is how many slices before the current one the fast horizon covers.
 	fastSlices  int32
 	total, fast Counts
 }
@@ -34,7 +34,7 @@ func newWindow(now time.Duration, s *settings) window {
 
 func (w *window) at(index int64) *slice { return &w.slices[index%int64(len(w.slices))] }
 
-// record counts c in the running slice.
+// record counts c in the current slice.
 func (w *window) record(c Counts) { w.recordAt(w.current, c) }
 
 func (w *window) recordAt(index int64, c Counts) {
@@ -48,9 +48,9 @@ func (w *window) recordAt(index int64, c Counts) {
 	}
 }
 
-// advance moves on to the slice of now and drops what has left a horizon. Its
-// cost is bounded however long nothing happened. A now before the running slice
-// changes nothing: callers read the clock before they take the lock.
+// advance moves to the slice of now and drops what has left a horizon. Its cost is
+// bounded for any idle time. A now before the current slice changes nothing, because
+// callers read the clock before they take the lock.
 func (w *window) advance(now time.Duration) {
 	target := int64(now / w.width)
 	if target-w.current >= int64(len(w.slices)) {
@@ -58,7 +58,7 @@ func (w *window) advance(now time.Duration) {
 		return
 	}
 	for w.current < target {
-		// The order matters: with the longest fast horizon both places are one.
+		// The order matters: with the longest fast horizon, both slices have the same place.
 		if leaving := w.current - int64(w.fastSlices); leaving >= 0 {
 			w.fast = w.fast.Sub(w.at(leaving).counts())
 		}
@@ -69,11 +69,11 @@ func (w *window) advance(now time.Duration) {
 	}
 }
 
-// end is when the running slice is over.
+// end is when the current slice ends.
 func (w *window) end() time.Duration { return time.Duration(w.current+1) * w.width }
 
-// reshape gives w's samples in slices of another configuration. Each old slice
-// is placed whole where its middle falls, the running one where it ends or now.
+// reshape returns w's samples in slices of another configuration. Each old slice goes
+// where its middle falls; the current one goes no later than now.
 func (w *window) reshape(now time.Duration, s *settings) window {
 	n := newWindow(now, s)
 	for i := max(0, w.current-windowSlices); i <= w.current; i++ {

@@ -35,7 +35,7 @@ func TestWindowForgets(t *testing.T) {
 					r.clock.advance(d)
 				}
 				if !read {
-					// It expires on writing as it does on reading.
+					// Writing expires slices as reading does.
 					r.calls(1, Success)
 					test.window, test.fast = test.window+1, test.fast+1
 				}
@@ -71,5 +71,5 @@ func TestReshapeKeepsWhatTheNewWindowCovers(t *testing.T) {
 	n := w.reshape(99*time.Second, to)
 	require.Equal(t, 21, n.total.Samples, "20 s and the running slice")
 	back := n.reshape(99*time.Second, from)
-	require.Equal(t, 21, back.total.Samples, "nothing is lost, and nothing comes back")
+	require.Equal(t, 21, back.total.Samples, "no sample is lost, and no expired one returns")
 }

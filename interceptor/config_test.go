@@ -88,7 +88,7 @@ var mistakes = map[string]mistake{
 	},
 	"a region that is no name": {
 		func(c *interceptor.Config) { c.Region = "eu west" },
-		`Region: "eu west" must be made of letters, digits and the marks . _ - : @ alone (or set Region on each dependency)`,
+		`Region: "eu west" must be made of letters, digits and the characters . _ - : @ (or set Region on each dependency)`,
 	},
 	"a region that is no name, though nobody needs it": {
 		func(c *interceptor.Config) {
@@ -97,7 +97,7 @@ var mistakes = map[string]mistake{
 				c.Dependencies[i].Region = func([]any) string { return "eu-west" }
 			}
 		},
-		`Region: "eu/west" must be made of letters, digits and the marks . _ - : @ alone (or set Region on each dependency)`,
+		`Region: "eu/west" must be made of letters, digits and the characters . _ - : @ (or set Region on each dependency)`,
 	},
 	"no name": {
 		func(c *interceptor.Config) { c.Dependencies[1].Name = "" },
@@ -105,7 +105,7 @@ var mistakes = map[string]mistake{
 	},
 	"a name that is none": {
 		func(c *interceptor.Config) { c.Dependencies[0].Name = "carrier/api" },
-		`Dependencies[0] (carrier/api).Name: "carrier/api" must be made of letters, digits and the marks . _ - : @ alone`,
+		`Dependencies[0] (carrier/api).Name: "carrier/api" must be made of letters, digits and the characters . _ - : @`,
 	},
 	"a name too long": {
 		func(c *interceptor.Config) { c.Dependencies[0].Name = long(101) },
