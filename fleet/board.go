@@ -14,34 +14,34 @@ const (
 	BoardWorkflow = "BreakerBoard"
 	// BoardID is the one board's workflow ID in its namespace.
 	BoardID = "breaker-board"
-	// VerdictSignal brings the board one [Entry].
+	// VerdictSignal carries one [Entry] to the board.
 	VerdictSignal = "verdict"
-	// PollSignal brings the board one [Poll].
+	// PollSignal carries one [Poll] to the board.
 	PollSignal = "poll"
-	// HintSignal brings the board one [Hint].
+	// HintSignal carries one [Hint] to the board.
 	HintSignal = "hint"
-	// SuspectActivity starts the outage workflow of a key that many hints are about.
-	// Its argument is the [breaker.Key].
+	// SuspectActivity starts the outage workflow of a key with many hints. Its
+	// argument is the [breaker.Key].
 	SuspectActivity = "BreakerSuspect"
-	// WatchUpdate takes a version and answers with the [Table] once the table has
-	// another one.
+	// WatchUpdate takes a version and returns the [Table] once its version is another
+	// one.
 	WatchUpdate = "watch"
-	// TableQuery answers with the [Table] at once.
+	// TableQuery returns the [Table].
 	TableQuery = "table"
 	// TableMemo is the memo field that holds the [Table] for starting processes.
 	TableMemo = "breaker-table"
 
-	// maxHintedKeys bounds the keys whose hints are counted.
+	// maxHintedKeys bounds the number of keys with a hint counter.
 	maxHintedKeys = 1000
-	// boardHistory is the history length past which the board continues as new
-	// even when the server does not suggest it yet.
+	// boardHistory is the history length past which the board continues as new, even
+	// if the server does not suggest it yet.
 	boardHistory = 2000
 )
 
-// BoardInput starts the board, or its next run.
+// BoardInput is the input of each run of the board.
 type BoardInput struct {
 	Table
-	// Hints are counted by key.
+	// Hints holds the hint counter of each key.
 	Hints map[string]*HintCounter `json:"hints,omitempty"`
 }
 
@@ -49,16 +49,16 @@ type BoardInput struct {
 type board struct {
 	BoardInput
 	verdicts, polls, hints workflow.ReceiveChannel
-	// draining: the run ends, and waiting updates are answered.
+	// draining: the run is about to end, and waiting updates are answered.
 	draining bool
-	// suspecting counts the suspect activities under way.
+	// suspecting counts the suspect activities in progress.
 	suspecting int
 }
 
-// Board is the workflow that holds every live verdict, one in a namespace. Outage
-// workflows signal each change of state to it. Each worker process waits on it
-// with one update, and all share the update ID. It runs for ever and continues as
-// new.
+// Board is the workflow that holds every live verdict. A namespace has one. Outage
+// workflows signal each change of state to it. Each worker process waits on it with
+// one update, and processes that know the same version share the update ID. It
+// never completes, and continues as new.
 func Board(ctx workflow.Context, in BoardInput) error {
 	b := &board{
 		BoardInput: in,
@@ -80,10 +80,10 @@ func Board(ctx workflow.Context, in BoardInput) error {
 	}
 	workflow.SetCurrentDetails(ctx, b.markdown())
 	b.receive(ctx)
-	// Each run writes the memo first: a starting process must find the running
-	// version in it, and not join a wait that has been answered already. A version
-	// is the time in milliseconds, or one more than the last, so that it is greater
-	// than every version of a terminated board.
+	// Each run writes the memo first. So a starting process finds the run's version in
+	// it, and does not join an update that has been answered already. A version is the
+	// time in milliseconds, or one more than the last. So it is greater than every
+	// version of a terminated board.
 	for changed := true; ; {
 		if changed {
 			b.prune(workflow.Now(ctx))
@@ -97,8 +97,8 @@ func Board(ctx workflow.Context, in BoardInput) error {
 		if info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > boardHistory {
 			break
 		}
-		// Unlike Receive, Await also ends when the board is cancelled, and takes no
-		// signal away.
+		// Unlike Receive, Await also ends when the board is cancelled, and consumes no
+		// signal.
 		if err := workflow.Await(ctx, func() bool {
 			return b.verdicts.Len()+b.polls.Len()+b.hints.Len() > 0
 		}); err != nil {
@@ -116,7 +116,7 @@ func Board(ctx workflow.Context, in BoardInput) error {
 	return workflow.NewContinueAsNewError(ctx, BoardWorkflow, b.BoardInput)
 }
 
-// receive handles every signal that has arrived, and tells whether the table
+// receive handles every signal that has arrived, and returns whether the table
 // changed.
 func (b *board) receive(ctx workflow.Context) (changed bool) {
 	now := workflow.Now(ctx)
@@ -145,7 +145,7 @@ func (b *board) receive(ctx workflow.Context) (changed bool) {
 	return changed
 }
 
-// addHint counts a hint and tells whether it raises a suspicion.
+// addHint counts a hint and returns whether it raises a suspicion.
 func (b *board) addHint(key breaker.Key, now time.Time) bool {
 	if key.Validate() != nil {
 		return false

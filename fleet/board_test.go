@@ -28,9 +28,9 @@ var start = time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC)
 type board struct {
 	t   *testing.T
 	env *testsuite.TestWorkflowEnvironment
-	// memos are what was upserted, in order.
+	// memos holds the upserted memos in order.
 	memos []fleet.Table
-	// step counts what was scheduled by then.
+	// step is the time of the last scheduled step.
 	step time.Duration
 }
 
@@ -50,7 +50,7 @@ func newBoard(t *testing.T) *board {
 	return b
 }
 
-// copied keeps a table as it was: the workflow goes on writing to its own.
+// copied returns a copy of a table, because the workflow keeps changing its own.
 func copied(t *testing.T, table fleet.Table) fleet.Table {
 	t.Helper()
 	payload, err := converter.GetDefaultDataConverter().ToPayload(table)
@@ -60,7 +60,7 @@ func copied(t *testing.T, table fleet.Table) fleet.Table {
 	return read
 }
 
-// then runs f a second after the step before.
+// then runs f one second after the previous step.
 func (b *board) then(f func()) {
 	b.step += time.Second
 	b.env.RegisterDelayedCallback(f, b.step)
@@ -83,7 +83,7 @@ func (b *board) query() fleet.Table {
 	return table
 }
 
-// watcher is one wait on the board.
+// watcher is one update that waits on the board.
 type watcher struct {
 	answered bool
 	at       time.Time
@@ -91,7 +91,7 @@ type watcher struct {
 	err      error
 }
 
-// watch begins a wait now; call it in a step.
+// watch starts an update now. It is called in a step.
 func (b *board) watch(id string, since int64) *watcher {
 	w := &watcher{}
 	b.env.UpdateWorkflow(fleet.WatchUpdate, id, &testsuite.TestUpdateCallback{
@@ -107,8 +107,8 @@ func (b *board) watch(id string, since int64) *watcher {
 	return w
 }
 
-// run plays the steps, then makes the board continue as new, and gives the table
-// that it hands over.
+// run runs the steps, makes the board continue as new, and returns the table of the
+// next run's input.
 func (b *board) run(table fleet.Table) fleet.Table {
 	b.t.Helper()
 	b.then(func() {
@@ -116,10 +116,10 @@ func (b *board) run(table fleet.Table) fleet.Table {
 		b.env.SignalWorkflow(fleet.VerdictSignal, "wake up")
 	})
 	b.env.ExecuteWorkflow(fleet.BoardWorkflow, table)
-	return b.handedOver()
+	return b.nextInput()
 }
 
-func (b *board) handedOver() fleet.Table {
+func (b *board) nextInput() fleet.Table {
 	b.t.Helper()
 	require.True(b.t, b.env.IsWorkflowCompleted())
 	var next *workflow.ContinueAsNewError
@@ -137,7 +137,7 @@ func entry(dependency string, state breaker.State, epoch int64) fleet.Entry {
 	}
 }
 
-// entries gives a table's rows as "dependency state epoch".
+// entries returns a table's rows as "dependency state epoch".
 func entries(table fleet.Table) []string {
 	rows := []string{}
 	for _, e := range table.Entries {
@@ -146,14 +146,14 @@ func entries(table fleet.Table) []string {
 	return rows
 }
 
-func TestBoard_BeginsEmptyAtTheTimeOfDay(t *testing.T) {
+func TestBoard_StartsEmptyWithTheTimeAsVersion(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	var table fleet.Table
 	b.then(func() { table = b.query() })
 	b.run(fleet.Table{})
 	assert.Empty(t, table.Entries)
-	// Past every version of a board that was terminated, however it came by them.
+	// So it is greater than every version of a terminated board.
 	assert.GreaterOrEqual(t, table.Version, start.UnixMilli())
 }
 
@@ -165,11 +165,11 @@ func TestBoard_KeepsTheNewestVerdictOfEachKey(t *testing.T) {
 	b.signal(entry("carrier", breaker.HalfOpen, 6))
 	b.signal(entry("model", breaker.Recovering, 1))
 	table := b.run(fleet.Table{})
-	// Sorted by key, so that every run of the code writes the same table.
+	// The entries are sorted by key, so that a replay writes the same table.
 	assert.Equal(t, []string{"carrier half-open 6", "model recovering 1", "search open 7"}, entries(table))
 }
 
-func TestBoard_TellsRegionsApart(t *testing.T) {
+func TestBoard_KeepsRegionsSeparate(t *testing.T) {
 	t.Parallel()
 	east := entry("carrier", breaker.Open, 5)
 	east.Key.Region = "us-east"
@@ -179,14 +179,15 @@ func TestBoard_TellsRegionsApart(t *testing.T) {
 	assert.Equal(t, []string{"carrier open 9", "carrier open 5"}, entries(table))
 }
 
-// Publishing is retried and never waited for, so verdicts arrive in any order.
+// The outage workflow does not wait for a publish activity, so verdicts arrive in
+// any order.
 func TestBoard_IgnoresOlderEpochs(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]fleet.Entry{
-		"older":      entry("carrier", breaker.Closed, 4),
-		"the same":   entry("carrier", breaker.Open, 5),
-		"equal":      entry("carrier", breaker.Closed, 5),
-		"from never": entry("carrier", breaker.Closed, 0),
+		"smaller":   entry("carrier", breaker.Closed, 4),
+		"duplicate": entry("carrier", breaker.Open, 5),
+		"equal":     entry("carrier", breaker.Closed, 5),
+		"zero":      entry("carrier", breaker.Closed, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,12 +199,12 @@ func TestBoard_IgnoresOlderEpochs(t *testing.T) {
 			b.then(func() { after = b.query() })
 			b.run(fleet.Table{})
 			assert.Equal(t, []string{"carrier open 5"}, entries(after))
-			assert.Equal(t, before.Version, after.Version, "nobody is woken for it")
+			assert.Equal(t, before.Version, after.Version, "no waiting update is answered")
 		})
 	}
 }
 
-func TestBoard_KeepsAVerdictWhole(t *testing.T) {
+func TestBoard_KeepsEveryFieldOfAVerdict(t *testing.T) {
 	t.Parallel()
 	whole := fleet.Entry{
 		Key: breaker.Key{Dependency: "carrier", Region: "eu-west"},
@@ -214,11 +215,11 @@ func TestBoard_KeepsAVerdictWhole(t *testing.T) {
 	}
 	b := newBoard(t)
 	b.signal(whole)
-	var asked fleet.Table
-	b.then(func() { asked = b.query() })
-	handed := b.run(fleet.Table{})
-	assert.Equal(t, whole, asked.Entries[0])
-	assert.Equal(t, whole, handed.Entries[0])
+	var queried fleet.Table
+	b.then(func() { queried = b.query() })
+	next := b.run(fleet.Table{})
+	assert.Equal(t, whole, queried.Entries[0])
+	assert.Equal(t, whole, next.Entries[0])
 }
 
 func TestBoard_VersionGrowsWithEachChange(t *testing.T) {
@@ -233,53 +234,54 @@ func TestBoard_VersionGrowsWithEachChange(t *testing.T) {
 	}
 }
 
-// Also where the clock stands, or has been set back since the run before.
-func TestBoard_VersionGrowsWithoutTheClock(t *testing.T) {
+// The clock may stand still, or be set back between two runs.
+func TestBoard_VersionGrowsWhenTheClockDoesNot(t *testing.T) {
 	t.Parallel()
 	ahead := start.Add(24 * time.Hour).UnixMilli()
 	b := newBoard(t)
 	b.signal(entry("carrier", breaker.Open, 1))
 	b.run(fleet.Table{Version: ahead})
 	require.GreaterOrEqual(t, len(b.memos), 2)
-	assert.Equal(t, ahead+1, b.memos[0].Version, "a run begins with a version of its own")
+	assert.Equal(t, ahead+1, b.memos[0].Version, "each run starts with a new version")
 	assert.Equal(t, ahead+2, b.memos[1].Version)
 }
 
-// What starts reads the memo before its first task, with no worker running.
+// A starting process reads the memo before its first task, when no worker may be
+// running.
 func TestBoard_WritesTheMemoOnEachChange(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	b.signal(entry("carrier", breaker.Open, 5))
 	b.signal(entry("carrier", breaker.Closed, 4))
 	b.signal(entry("carrier", breaker.HalfOpen, 6), entry("carrier", breaker.Recovering, 7))
-	var asked fleet.Table
-	b.then(func() { asked = b.query() })
+	var queried fleet.Table
+	b.then(func() { queried = b.query() })
 	b.run(fleet.Table{})
 	var rows [][]string
 	for _, memo := range b.memos {
 		rows = append(rows, entries(memo))
 	}
 	require.GreaterOrEqual(t, len(rows), 3)
-	assert.Empty(t, rows[0], "at once, also while there is nothing to tell")
+	assert.Empty(t, rows[0], "the first memo is written at once, with no entry")
 	assert.Equal(t, []string{"carrier open 5"}, rows[1])
-	assert.NotEqual(t, rows[1], rows[2], "a verdict that changes nothing writes nothing")
-	assert.Equal(t, []string{"carrier recovering 7"}, entries(asked))
+	assert.NotEqual(t, rows[1], rows[2], "a verdict that changes nothing writes no memo")
+	assert.Equal(t, []string{"carrier recovering 7"}, entries(queried))
 	var last fleet.Table
 	for _, memo := range b.memos {
-		if memo.Version == asked.Version {
+		if memo.Version == queried.Version {
 			last = memo
 		}
 	}
-	assert.Equal(t, asked, last, "the memo is the table")
+	assert.Equal(t, queried, last, "the memo is the table")
 }
 
-func TestBoard_AnswersAtOnceAWatcherThatIsBehind(t *testing.T) {
+func TestBoard_AnswersAWatcherWithAnotherVersionAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, since := range map[string]int64{
-		"that knows nothing":                 0,
-		"that knows an older version":        1,
-		"that knows a terminated board's":    start.Add(time.Hour).UnixMilli(),
-		"that knows a version never reached": -1,
+		"no version":                   0,
+		"an older version":             1,
+		"a terminated board's version": start.Add(time.Hour).UnixMilli(),
+		"a version that never existed": -1,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -297,7 +299,7 @@ func TestBoard_AnswersAtOnceAWatcherThatIsBehind(t *testing.T) {
 	}
 }
 
-func TestBoard_LetsEveryWatcherWaitForTheNextChange(t *testing.T) {
+func TestBoard_AnswersEveryWatcherAtTheNextChange(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	var watchers []*watcher
@@ -307,7 +309,7 @@ func TestBoard_LetsEveryWatcherWaitForTheNextChange(t *testing.T) {
 			watchers = append(watchers, b.watch(fmt.Sprintf("watch-%d", i), version))
 		}
 	})
-	b.signal(entry("carrier", breaker.Open, 4)) // Old: it changes nothing.
+	b.signal(entry("carrier", breaker.Open, 4)) // Its epoch is not newer, so nothing changes.
 	b.then(func() {
 		for _, w := range watchers {
 			assert.False(t, w.answered, "nothing has changed yet")
@@ -321,7 +323,7 @@ func TestBoard_LetsEveryWatcherWaitForTheNextChange(t *testing.T) {
 		require.NoError(t, w.err)
 		assert.True(t, changed.Equal(w.at), w.at)
 		assert.Equal(t, []string{"carrier open 5"}, entries(w.table))
-		assert.Equal(t, b.memos[1].Version, w.table.Version, "with the version to ask next")
+		assert.Equal(t, b.memos[1].Version, w.table.Version, "the answer has the version for the next update")
 	}
 }
 
@@ -335,11 +337,10 @@ func TestBoard_AnswersAQueryWhileItWaits(t *testing.T) {
 	assert.Equal(t, b.memos[0], table)
 }
 
-// An outage of one key must not last for ever because of a name that a decoder
-// does not like.
-func TestBoard_OutlivesASignalThatCannotBeRead(t *testing.T) {
+// An undecodable signal about one key must not stop the board for all keys.
+func TestBoard_SurvivesASignalThatCannotBeDecoded(t *testing.T) {
 	t.Parallel()
-	for name, hostile := range map[string]any{
+	for name, invalid := range map[string]any{
 		"text":            "down",
 		"number":          17,
 		"list":            []int{1},
@@ -350,9 +351,9 @@ func TestBoard_OutlivesASignalThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBoard(t)
-			b.then(func() { b.env.SignalWorkflow(fleet.VerdictSignal, hostile) })
+			b.then(func() { b.env.SignalWorkflow(fleet.VerdictSignal, invalid) })
 			b.signal(entry("carrier", breaker.Open, 5))
-			b.then(func() { b.env.SignalWorkflow(fleet.VerdictSignal, hostile) })
+			b.then(func() { b.env.SignalWorkflow(fleet.VerdictSignal, invalid) })
 			b.signal(entry("carrier", breaker.HalfOpen, 6))
 			table := b.run(fleet.Table{})
 			assert.Equal(t, []string{"carrier half-open 6"}, entries(table))
@@ -360,9 +361,9 @@ func TestBoard_OutlivesASignalThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A worker that was away learns of an outage's end, but not of every end there
-// ever was.
-func TestBoard_KeepsTheLatestClosedKeysAndEveryOther(t *testing.T) {
+// A worker that was out of reach learns of an outage's end. The number of closed
+// entries is still bounded.
+func TestBoard_KeepsTheLatestClosedKeysAndEveryOpenKey(t *testing.T) {
 	t.Parallel()
 	name := func(i int) string { return fmt.Sprintf("dependency-%02d", i) }
 	closedAndOpen := func(table fleet.Table) (closed, open []string) {
@@ -375,13 +376,13 @@ func TestBoard_KeepsTheLatestClosedKeysAndEveryOther(t *testing.T) {
 		}
 		return closed, open
 	}
-	// The oldest epochs are live ones: they stay.
+	// The open entries have the oldest epochs, and must stay.
 	full := fleet.Table{Version: 1}
 	for i := range 40 {
 		full.Entries = append(full.Entries, entry(name(i), breaker.Open, int64(1+i)))
 	}
 	b := newBoard(t)
-	// Closed from the last to the first, so that age and order differ.
+	// The last key is closed first, so that age and order differ.
 	for i := range 40 {
 		b.signal(entry(name(39-i), breaker.Closed, int64(100+i)))
 	}
@@ -396,7 +397,7 @@ func TestBoard_KeepsTheLatestClosedKeysAndEveryOther(t *testing.T) {
 	assert.Empty(t, open)
 	require.Len(t, closed, 32)
 	assert.Equal(t, name(0), closed[0])
-	assert.Equal(t, name(31), closed[31], "those closed first are gone")
+	assert.Equal(t, name(31), closed[31], "the keys that closed first are dropped")
 }
 
 func TestBoard_ContinuesAsNewBeforeItsHistoryGrowsTooLong(t *testing.T) {
@@ -412,7 +413,7 @@ func TestBoard_ContinuesAsNewBeforeItsHistoryGrowsTooLong(t *testing.T) {
 		})
 		b.signal(entry("carrier", breaker.HalfOpen, 6))
 		b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.Table{})
-		table = b.handedOver()
+		table = b.nextInput()
 		if want {
 			assert.Equal(t, []string{"carrier open 5"}, entries(table))
 		} else {
@@ -421,9 +422,9 @@ func TestBoard_ContinuesAsNewBeforeItsHistoryGrowsTooLong(t *testing.T) {
 	}
 }
 
-// An accepted update whose run ends fails at the caller: all 1,000 workers would
-// fall back to polling at once.
-func TestBoard_AnswersItsWaitersBeforeItContinuesAsNew(t *testing.T) {
+// An accepted update fails for its caller when the run ends. All 1,000 workers
+// would then read the memo at once.
+func TestBoard_AnswersWaitingUpdatesBeforeItContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	var waiting []*watcher
@@ -433,18 +434,18 @@ func TestBoard_AnswersItsWaitersBeforeItContinuesAsNew(t *testing.T) {
 			waiting = append(waiting, b.watch(fmt.Sprintf("watch-%d", i), version))
 		}
 	})
-	handed := b.run(fleet.Table{Version: 1, Entries: []fleet.Entry{entry("carrier", breaker.Open, 5)}})
-	assert.Equal(t, []string{"carrier open 5"}, entries(handed))
+	next := b.run(fleet.Table{Version: 1, Entries: []fleet.Entry{entry("carrier", breaker.Open, 5)}})
+	assert.Equal(t, []string{"carrier open 5"}, entries(next))
 	for _, w := range waiting {
 		require.True(t, w.answered)
 		require.NoError(t, w.err)
-		assert.Equal(t, b.memos[0].Version, w.table.Version, "unchanged, by which a watcher knows to ask again")
+		assert.Equal(t, b.memos[0].Version, w.table.Version, "the same version, so that the watcher waits again")
 	}
-	assert.Equal(t, b.memos[0].Version, handed.Version)
+	assert.Equal(t, b.memos[0].Version, next.Version)
 }
 
-// Signals that came with the task that ends a run are not left behind in it.
-func TestBoard_CarriesWhatArrivedAsItContinuedAsNew(t *testing.T) {
+// Signals that arrive with the last workflow task of a run must reach the next run.
+func TestBoard_KeepsSignalsThatArriveAsItContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	b.then(func() {
@@ -454,12 +455,12 @@ func TestBoard_CarriesWhatArrivedAsItContinuedAsNew(t *testing.T) {
 		b.env.SignalWorkflow(fleet.VerdictSignal, entry("model", breaker.Open, 7))
 	})
 	b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.Table{})
-	assert.Equal(t, []string{"carrier open 5", "model open 7", "search open 6"}, entries(b.handedOver()))
+	assert.Equal(t, []string{"carrier open 5", "model open 7", "search open 6"}, entries(b.nextInput()))
 }
 
-// The run that follows tells what it was handed, under a version of its own: a
-// watcher that was let go asks it with the old one and is answered at once.
-func TestBoard_TellsWhatItWasHandedUnderANewVersion(t *testing.T) {
+// The next run has the same entries with a new version. A watcher whose update was
+// answered unchanged asks it with the old version, and gets the table at once.
+func TestBoard_StartsTheNextRunWithANewVersion(t *testing.T) {
 	t.Parallel()
 	first := newBoard(t)
 	first.signal(entry("carrier", breaker.Open, 5))
@@ -475,9 +476,8 @@ func TestBoard_TellsWhatItWasHandedUnderANewVersion(t *testing.T) {
 	assert.Equal(t, w.table, second.memos[0])
 }
 
-// Cancelled by an operator, it ends then: not at the next verdict, taking that
-// one with it.
-func TestBoard_EndsWhenCancelledWithoutTakingAVerdict(t *testing.T) {
+// A cancelled board ends at once, not at the next verdict, which it would lose.
+func TestBoard_EndsWhenCancelledWithoutConsumingAVerdict(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	b.then(b.env.CancelWorkflow)
@@ -485,11 +485,11 @@ func TestBoard_EndsWhenCancelledWithoutTakingAVerdict(t *testing.T) {
 	b.signal(entry("carrier", breaker.Open, 5))
 	b.env.ExecuteWorkflow(fleet.BoardWorkflow, fleet.Table{})
 	assert.True(t, temporal.IsCanceledError(b.env.GetWorkflowError()))
-	assert.True(t, cancelled.Equal(b.env.Now()), "it ended at %v, with the verdict it had taken by then", b.env.Now())
+	assert.True(t, cancelled.Equal(b.env.Now()), "it ended at %v", b.env.Now())
 }
 
-// The verdict that starts a board is in the first memo there is.
-func TestBoard_BeginsWithTheVerdictThatStartedIt(t *testing.T) {
+// The verdict that starts a board is in its first memo.
+func TestBoard_WritesTheVerdictThatStartedItToTheFirstMemo(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow(fleet.VerdictSignal, entry("carrier", breaker.Open, 5)) }, 0)
@@ -497,8 +497,8 @@ func TestBoard_BeginsWithTheVerdictThatStartedIt(t *testing.T) {
 	assert.Equal(t, []string{"carrier open 5"}, entries(b.memos[0]))
 }
 
-// People read the board in the Temporal UI, as its current details.
-func TestBoard_ShowsItsTableToPeople(t *testing.T) {
+// The Temporal UI shows the board as its current details.
+func TestBoard_ShowsItsTableInTheUI(t *testing.T) {
 	t.Parallel()
 	down := entry("carrier", breaker.Open, 5)
 	down.Verdict.Since, down.Verdict.Next = start, start.Add(30*time.Second)
@@ -536,60 +536,60 @@ func entryOf(key breaker.Key, state breaker.State, epoch int64) fleet.Entry {
 	return e
 }
 
-func (b *board) ask(qs ...fleet.Poll) {
+func (b *board) poll(polls ...fleet.Poll) {
 	b.then(func() {
-		for _, q := range qs {
-			b.env.SignalWorkflow(fleet.PollSignal, q)
+		for _, p := range polls {
+			b.env.SignalWorkflow(fleet.PollSignal, p)
 		}
 	})
 }
 
-func ask(key breaker.Key, round int64) fleet.Poll {
+func pollOf(key breaker.Key, round int64) fleet.Poll {
 	return fleet.Poll{Key: key, Outage: "outage/" + key.String(), Round: round, OneIn: 1, Workers: 3, Until: start.Add(time.Hour)}
 }
 
-// A question stands until a verdict answers it.
-func TestBoard_AsksUntilThereIsAVerdict(t *testing.T) {
+// A poll stays on the board until the next verdict about its key.
+func TestBoard_KeepsAPollUntilTheNextVerdict(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
-	var asked, answered fleet.Table
-	b.ask(ask(euWest, 7), ask(usEast, 7))
-	b.then(func() { asked = b.query() })
+	var polled, decided fleet.Table
+	b.poll(pollOf(euWest, 7), pollOf(usEast, 7))
+	b.then(func() { polled = b.query() })
 	b.signal(entryOf(euWest, breaker.Open, 8))
-	b.then(func() { answered = b.query() })
+	b.then(func() { decided = b.query() })
 	b.run(fleet.Table{})
-	assert.Equal(t, []fleet.Poll{ask(euWest, 7), ask(usEast, 7)}, asked.Polls)
-	assert.Equal(t, []fleet.Poll{ask(usEast, 7)}, answered.Polls)
-	assert.Greater(t, answered.Version, asked.Version, "those who wait hear of either")
+	assert.Equal(t, []fleet.Poll{pollOf(euWest, 7), pollOf(usEast, 7)}, polled.Polls)
+	assert.Equal(t, []fleet.Poll{pollOf(usEast, 7)}, decided.Polls)
+	assert.Greater(t, decided.Version, polled.Version, "both changes answer the waiting updates")
 }
 
-func TestBoard_KeepsTheNewestQuestionOfAKey(t *testing.T) {
+func TestBoard_KeepsTheNewestPollOfAKey(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
-	everyone := ask(euWest, 9)
-	everyone.OneIn = 0
-	b.ask(ask(euWest, 7))
-	b.ask(everyone)
-	b.ask(ask(euWest, 8))
+	all := pollOf(euWest, 9)
+	all.OneIn = 0
+	b.poll(pollOf(euWest, 7))
+	b.poll(all)
+	b.poll(pollOf(euWest, 8))
 	table := b.run(fleet.Table{})
-	assert.Equal(t, []fleet.Poll{everyone}, table.Polls)
+	assert.Equal(t, []fleet.Poll{all}, table.Polls)
 }
 
-func TestBoard_AsksNothingThatIsAnsweredOrForgotten(t *testing.T) {
+func TestBoard_DropsPollsThatAreAnsweredOrExpired(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	b.signal(entryOf(euWest, breaker.Open, 8))
-	b.ask(ask(euWest, 7))
-	gone := ask(usEast, 7)
-	gone.Until = start.Add(2 * time.Second)
-	b.ask(gone)
+	b.poll(pollOf(euWest, 7))
+	expired := pollOf(usEast, 7)
+	expired.Until = start.Add(2 * time.Second)
+	b.poll(expired)
 	b.then(func() {})
 	b.signal(entryOf(euWest, breaker.HalfOpen, 9))
 	assert.Empty(t, b.run(fleet.Table{}).Polls)
 }
 
-// whisper has so many workers whisper.
-func (b *board) whisper(n int, key breaker.Key) {
+// hint sends one hint from each of n workers.
+func (b *board) hint(n int, key breaker.Key) {
 	b.then(func() {
 		for i := range n {
 			b.env.SignalWorkflow(fleet.HintSignal, fleet.Hint{Key: key, Worker: fmt.Sprint(i)})
@@ -597,7 +597,7 @@ func (b *board) whisper(n int, key breaker.Key) {
 	})
 }
 
-// suspected notes the keys that the board has suspected.
+// suspected records the keys that the board suspects.
 func (b *board) suspected() *[]breaker.Key {
 	var keys []breaker.Key
 	b.env.RegisterActivityWithOptions(func(_ context.Context, key breaker.Key) error {
@@ -607,42 +607,43 @@ func (b *board) suspected() *[]breaker.Key {
 	return &keys
 }
 
-func TestBoard_TakesWhispersForASuspicion(t *testing.T) {
+func TestBoard_SuspectsAKeyWithManyHints(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	keys := b.suspected()
-	b.whisper(2, euWest)
-	b.whisper(2, usEast)
-	b.whisper(1, euWest)
-	b.whisper(40, euWest)
+	b.hint(2, euWest)
+	b.hint(2, usEast)
+	b.hint(1, euWest)
+	b.hint(40, euWest)
 	b.run(fleet.Table{})
 	assert.Equal(t, []breaker.Key{euWest}, *keys)
-	assert.Len(t, b.memos, 1, "whispers change no table")
+	assert.Len(t, b.memos, 1, "hints do not change the table")
 }
 
-func TestBoard_SuspectsNothingThatIsBeingDecidedOrDown(t *testing.T) {
+func TestBoard_SuspectsNoKeyThatIsPolledOrDown(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	keys := b.suspected()
-	b.ask(ask(euWest, 7))
+	b.poll(pollOf(euWest, 7))
 	b.signal(entryOf(usEast, breaker.Open, 8))
-	b.whisper(40, euWest)
-	b.whisper(40, usEast)
-	b.whisper(40, breaker.Key{Dependency: "../../etc", Region: "a b"})
+	b.hint(40, euWest)
+	b.hint(40, usEast)
+	b.hint(40, breaker.Key{Dependency: "../../etc", Region: "a b"})
 	b.run(fleet.Table{})
 	assert.Empty(t, *keys)
 }
 
-// Noise that came to nothing is carried on, and is no suspicion again.
-func TestBoard_LearnsWhatWhispersAreNoise(t *testing.T) {
+// The noise of a dismissed suspicion is kept over continue-as-new, and raises no
+// new suspicion.
+func TestBoard_CountsDismissedHintsAsNoise(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	keys := b.suspected()
-	b.whisper(3, euWest)
+	b.hint(3, euWest)
 	dismissed := entryOf(euWest, breaker.Closed, 9)
 	dismissed.Dismissed, dismissed.Outliers = true, []string{"worker-1"}
 	b.signal(dismissed)
-	b.whisper(40, euWest)
+	b.hint(40, euWest)
 	b.then(func() {
 		b.env.SetContinueAsNewSuggested(true)
 		b.env.SignalWorkflow(fleet.VerdictSignal, "wake up")
@@ -658,8 +659,8 @@ func TestBoard_LearnsWhatWhispersAreNoise(t *testing.T) {
 	assert.True(t, in.Hints[euWest.String()].MutedUntil.After(start))
 }
 
-// A million keys are somebody's mistake, or worse.
-func TestBoard_CountsWhispersForABoundedNumberOfKeys(t *testing.T) {
+// Hints about a million keys must not fill the board's memory.
+func TestBoard_CountsHintsOfABoundedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t)
 	b.suspected()

@@ -13,36 +13,36 @@ type Hint struct {
 	Worker string      `json:"worker"`
 }
 
-// HintCounter tells when the hints about a key are more than noise. It learns the
-// noise: the most hints in a minute of the last hour in which there was no outage.
-// The zero value has counted none. It counts in whole numbers, so that a replay
-// on any machine gives the same result.
+// HintCounter decides when the hints about a key are a suspicion and not noise. The
+// noise is the largest number of hints in one minute of the last hour without an
+// outage. The zero value is empty. It uses only integers, so that a replay on any
+// machine gives the same result.
 type HintCounter struct {
-	// Buckets count by ten seconds over two minutes. Current is the number of the
-	// running bucket.
+	// Buckets counts the hints of each ten seconds over two minutes. Current is the
+	// number of the current bucket.
 	Buckets [12]int `json:"buckets"`
 	Current int64   `json:"current"`
-	// Peaks hold the busiest minute of each ten minutes over an hour.
+	// Peaks holds the largest count of one minute in each ten minutes over an hour.
 	Peaks [6]int `json:"peaks"`
-	// MutedUntil is until when hints are counted and raise no suspicion.
+	// Until MutedUntil, hints are counted but raise no suspicion.
 	MutedUntil time.Time `json:"muted_until,omitzero"`
-	// Dismissals is how many suspicions in a row were dismissed.
+	// Dismissals is the number of consecutive dismissed suspicions.
 	Dismissals int `json:"dismissals,omitempty"`
 }
 
 const (
 	bucketLength = 10 * time.Second
-	// minHints is how many hints within a minute are a suspicion where the noise is
-	// none. Each hint of noise raises the minimum by two.
+	// minHints is how many hints within a minute are a suspicion when there is no
+	// noise. Each hint of noise raises the minimum by two.
 	minHints = 3
 	// muteFor is how long a dismissed suspicion mutes the next one. It doubles with
-	// each dismissal in a row, up to maxMute. The first one is short: a thin fleet
-	// may be polled before it has seen enough of a real outage.
+	// each consecutive dismissal, up to maxMute. It starts short, because a fleet with
+	// few calls may be polled before it has seen enough of a real outage.
 	muteFor = 5 * time.Second
 	maxMute = 10 * time.Minute
 )
 
-// Add counts one hint and tells whether it raises a suspicion.
+// Add counts one hint and returns whether it raises a suspicion.
 func (c *HintCounter) Add(now time.Time) bool {
 	c.advance(now)
 	c.Buckets[c.Current%int64(len(c.Buckets))]++
@@ -56,12 +56,12 @@ func (c *HintCounter) Add(now time.Time) bool {
 	if c.minute(0) < minHints+2*noise {
 		return false
 	}
-	// The same hints raise one suspicion only.
+	// The same hints raise only one suspicion.
 	c.MutedUntil = now.Add(bucketLength)
 	return true
 }
 
-// Dismissed counts the last minute as noise: its suspicion was dismissed.
+// Dismissed counts the last minute as noise, because its suspicion was dismissed.
 func (c *HintCounter) Dismissed(now time.Time) {
 	c.advance(now)
 	c.recordPeak(c.minute(0))
@@ -69,16 +69,17 @@ func (c *HintCounter) Dismissed(now time.Time) {
 	c.Dismissals++
 }
 
-// Confirmed forgets the last minutes: their hints were an outage, not noise.
+// Confirmed drops the hints of the last minutes. They came from an outage, so they
+// are not noise.
 func (c *HintCounter) Confirmed() { *c = HintCounter{Current: c.Current, Peaks: c.Peaks} }
 
-// isEmpty tells whether the counter may be deleted.
+// isEmpty returns whether the counter may be deleted.
 func (c *HintCounter) isEmpty(now time.Time) bool {
 	c.advance(now)
 	return c.Buckets == [12]int{} && c.Peaks == [6]int{} && !now.Before(c.MutedUntil)
 }
 
-// minute is the sum of six buckets, before the newest skip ones.
+// minute returns the sum of six buckets. It leaves out the newest skip buckets.
 func (c *HintCounter) minute(skip int64) int {
 	sum := 0
 	for i := skip; i < skip+6 && i <= c.Current; i++ {
@@ -87,8 +88,8 @@ func (c *HintCounter) minute(skip int64) int {
 	return sum
 }
 
-// advance moves on to now. A minute counts as noise only after one more minute has
-// passed, so that the beginning of an outage does not raise its own minimum.
+// advance moves the buckets to now. A minute counts as noise only after one more
+// minute, so that the start of an outage does not raise its own minimum.
 func (c *HintCounter) advance(now time.Time) {
 	target := now.Unix() / int64(bucketLength/time.Second)
 	if target-c.Current >= 6*60 {

@@ -10,76 +10,76 @@ import (
 	"github.com/toolbreaker/toolbreaker/fleet"
 )
 
-func TestHints_ThreeInAMinuteAreASuspicionWhereNoneAreUsual(t *testing.T) {
+func TestHintCounter_SuspectsAfterThreeHintsInAMinuteWithoutNoise(t *testing.T) {
 	t.Parallel()
-	var w fleet.HintCounter
-	assert.False(t, w.Add(start))
-	assert.False(t, w.Add(start.Add(20*time.Second)))
-	assert.True(t, w.Add(start.Add(40*time.Second)))
-	assert.False(t, w.Add(start.Add(41*time.Second)), "one suspicion is enough")
+	var c fleet.HintCounter
+	assert.False(t, c.Add(start))
+	assert.False(t, c.Add(start.Add(20*time.Second)))
+	assert.True(t, c.Add(start.Add(40*time.Second)))
+	assert.False(t, c.Add(start.Add(41*time.Second)), "the same hints raise one suspicion")
 
-	w = fleet.HintCounter{}
+	c = fleet.HintCounter{}
 	for i := range 10 {
-		assert.False(t, w.Add(start.Add(time.Duration(i)*40*time.Second)), "two in a minute are none")
+		assert.False(t, c.Add(start.Add(time.Duration(i)*40*time.Second)), "two hints in a minute are no suspicion")
 	}
 }
 
-// After a false alarm they are only counted for a while, and then what they came
-// to is usual.
-func TestHints_LearnWhatIsNoise(t *testing.T) {
+// After a dismissal, hints are only counted for a while. Then their number is the
+// noise.
+func TestHintCounter_LearnsTheNoise(t *testing.T) {
 	t.Parallel()
-	var w fleet.HintCounter
+	var c fleet.HintCounter
 	random := rand.New(rand.NewPCG(1, 2))
 	now, suspicions := start, 0
 	for now.Before(start.Add(10 * time.Hour)) {
 		now = now.Add(time.Duration(random.ExpFloat64() * float64(time.Second)))
-		if w.Add(now) {
+		if c.Add(now) {
 			suspicions++
-			w.Dismissed(now)
+			c.Dismissed(now)
 		}
 	}
-	assert.LessOrEqual(t, suspicions, 5, "one a second, for ten hours")
+	assert.LessOrEqual(t, suspicions, 5, "one hint a second, for ten hours")
 
-	// An outage stands out all the same.
-	heard := 0
-	for !w.Add(now) {
+	// An outage still raises a suspicion.
+	hints := 0
+	for !c.Add(now) {
 		now = now.Add(10 * time.Millisecond)
-		heard++
+		hints++
 	}
-	assert.Less(t, heard, 300)
+	assert.Less(t, hints, 300)
 }
 
-func TestHints_OfAnOutageAreNoNoise(t *testing.T) {
+func TestHintCounter_DoesNotCountAnOutageAsNoise(t *testing.T) {
 	t.Parallel()
-	var w fleet.HintCounter
+	var c fleet.HintCounter
 	for i := range 500 {
-		w.Add(start.Add(time.Duration(i) * time.Millisecond))
+		c.Add(start.Add(time.Duration(i) * time.Millisecond))
 	}
-	w.Confirmed()
+	c.Confirmed()
 	later := start.Add(5 * time.Minute)
-	assert.False(t, w.Add(later))
-	assert.False(t, w.Add(later))
-	assert.True(t, w.Add(later))
+	assert.False(t, c.Add(later))
+	assert.False(t, c.Add(later))
+	assert.True(t, c.Add(later))
 }
 
-func TestHints_ForgetNoiseAfterAnHour(t *testing.T) {
+func TestHintCounter_ForgetsNoiseAfterAnHour(t *testing.T) {
 	t.Parallel()
-	var w fleet.HintCounter
+	var c fleet.HintCounter
 	for i := range 600 {
-		w.Add(start.Add(time.Duration(i) * time.Second))
+		c.Add(start.Add(time.Duration(i) * time.Second))
 	}
-	w.Dismissed(start.Add(10 * time.Minute))
+	c.Dismissed(start.Add(10 * time.Minute))
 	later := start.Add(3 * time.Hour)
-	assert.False(t, w.Add(later))
-	assert.False(t, w.Add(later))
-	assert.True(t, w.Add(later))
+	assert.False(t, c.Add(later))
+	assert.False(t, c.Add(later))
+	assert.True(t, c.Add(later))
 }
 
-// The clock of a workflow never goes back, but may stand still or jump.
-func TestHints_TakeAnyTime(t *testing.T) {
+// A workflow's clock does not go back, but may stand still or jump.
+func TestHintCounter_AcceptsAnyTime(t *testing.T) {
 	t.Parallel()
-	var w fleet.HintCounter
+	var c fleet.HintCounter
 	for _, now := range []time.Time{{}, start, start, start.Add(-time.Hour), start.Add(100 * 365 * 24 * time.Hour)} {
-		assert.NotPanics(t, func() { w.Add(now) })
+		assert.NotPanics(t, func() { c.Add(now) })
 	}
 }

@@ -12,30 +12,30 @@ import (
 func TestOneIn_PollsAllOfASmallFleetAndASampleOfALargeOne(t *testing.T) {
 	t.Parallel()
 	for workers, oneIn := range map[int]int{0: 1, 1: 1, 40: 1, 64: 1, 65: 2, 100: 4, 1000: 41, 10_000: 416} {
-		assert.Equal(t, oneIn, fleet.OneIn(workers), "of %d", workers)
+		assert.Equal(t, oneIn, fleet.OneIn(workers), "fleet of %d", workers)
 	}
 }
 
-// Names of processes are much alike; the lot must tell them apart all the same.
-func TestSampled_IsFair(t *testing.T) {
+// The names of processes are similar. The sample must still be random.
+func TestSampled_IsRandom(t *testing.T) {
 	t.Parallel()
 	for _, oneIn := range []int{2, 3, 31, 32} {
-		drawn, again := 0, 0
+		sampled, again := 0, 0
 		const workers, rounds = 1000, 50
 		for round := range int64(rounds) {
 			for w := range workers {
 				name := fmt.Sprintf("%d.1@host-%d", 7+w%3, w)
 				if fleet.Sampled(name, 1_700_000_000_000+round, oneIn) {
-					drawn++
+					sampled++
 					if fleet.Sampled(name, 1_700_000_000_001+round, oneIn) {
 						again++
 					}
 				}
 			}
 		}
-		assert.InEpsilon(t, float64(workers*rounds)/float64(oneIn), drawn, 0.1, "one in %d", oneIn)
-		assert.InEpsilon(t, float64(drawn)/float64(oneIn), again, 0.25, "each round anew")
+		assert.InEpsilon(t, float64(workers*rounds)/float64(oneIn), sampled, 0.1, "one in %d", oneIn)
+		assert.InEpsilon(t, float64(sampled)/float64(oneIn), again, 0.25, "each round draws a new sample")
 	}
-	assert.True(t, fleet.Sampled("anyone", 1, 0))
-	assert.True(t, fleet.Sampled("anyone", 1, 1))
+	assert.True(t, fleet.Sampled("worker-1", 1, 0))
+	assert.True(t, fleet.Sampled("worker-1", 1, 1))
 }

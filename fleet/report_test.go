@@ -11,7 +11,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/fleet"
 )
 
-func sent(worker string, sequence int64, samples int) fleet.Report {
+func numbered(worker string, sequence int64, samples int) fleet.Report {
 	r := report(worker, samples, 0)
 	r.Sequence = sequence
 	return r
@@ -20,39 +20,39 @@ func sent(worker string, sequence int64, samples int) fleet.Report {
 func TestReports_KeepTheNewestOfEachWorker(t *testing.T) {
 	t.Parallel()
 	var reports fleet.Reports
-	assert.True(t, reports.Add(sent("a", 1, 10)))
-	assert.True(t, reports.Add(sent("b", 1, 20)))
-	assert.True(t, reports.Add(sent("a", 2, 30)))
-	// In order of first arrival: a map's order would not replay.
-	assert.Equal(t, []fleet.Report{sent("a", 2, 30), sent("b", 1, 20)}, reports.All())
-	assert.Equal(t, 50, reports.Sum().Window.Samples, "what a newer report replaces counts no longer")
+	assert.True(t, reports.Add(numbered("a", 1, 10)))
+	assert.True(t, reports.Add(numbered("b", 1, 20)))
+	assert.True(t, reports.Add(numbered("a", 2, 30)))
+	// The order is that of first arrival. A map's order would not replay.
+	assert.Equal(t, []fleet.Report{numbered("a", 2, 30), numbered("b", 1, 20)}, reports.All())
+	assert.Equal(t, 50, reports.Sum().Window.Samples, "a replaced report does not count")
 }
 
-// Signals are delivered at least once and in no order.
-func TestReports_TakeNoDuplicateAndNothingLate(t *testing.T) {
+// Signals are delivered at least once, in any order.
+func TestReports_IgnoreDuplicateAndLateReports(t *testing.T) {
 	t.Parallel()
 	var reports fleet.Reports
-	require.True(t, reports.Add(sent("a", 5, 10)))
+	require.True(t, reports.Add(numbered("a", 5, 10)))
 	for name, r := range map[string]fleet.Report{
-		"the same again":           sent("a", 5, 10),
-		"the same number, changed": sent("a", 5, 99),
-		"late":                     sent("a", 4, 99),
-		"without a number":         sent("a", 0, 99),
+		"duplicate":                 numbered("a", 5, 10),
+		"same sequence, new counts": numbered("a", 5, 99),
+		"late":                      numbered("a", 4, 99),
+		"without a sequence":        numbered("a", 0, 99),
 	} {
 		assert.False(t, reports.Add(r), name)
-		assert.Equal(t, []fleet.Report{sent("a", 5, 10)}, reports.All(), name)
+		assert.Equal(t, []fleet.Report{numbered("a", 5, 10)}, reports.All(), name)
 	}
-	assert.True(t, reports.Add(sent("b", 1, 20)), "another worker has numbers of its own")
+	assert.True(t, reports.Add(numbered("b", 1, 20)), "each worker has its own sequence")
 }
 
-func TestReports_ForgetOnReset(t *testing.T) {
+func TestReports_ResetRemovesAll(t *testing.T) {
 	t.Parallel()
 	var reports fleet.Reports
-	reports.Add(sent("a", 5, 10))
+	reports.Add(numbered("a", 5, 10))
 	reports.Reset()
 	assert.Empty(t, reports.All())
 	assert.Zero(t, reports.Sum())
-	assert.True(t, reports.Add(sent("a", 4, 20)), "numbers are forgotten with the rest")
+	assert.True(t, reports.Add(numbered("a", 4, 20)), "the sequences are removed too")
 }
 
 func TestReports_SumEveryCount(t *testing.T) {
@@ -68,8 +68,8 @@ func TestReports_SumEveryCount(t *testing.T) {
 	}, reports.Sum())
 }
 
-// A fleet is of many versions while it is rolled out: the form stays.
-func TestReport_TravelsAsPlainCounts(t *testing.T) {
+// During a rollout a fleet runs several versions, so the JSON must stay the same.
+func TestReport_IsEncodedAsPlainCounts(t *testing.T) {
 	t.Parallel()
 	r := fleet.Report{
 		Worker: "17.1@host", Sequence: 3, TaskQueue: "tools", State: breaker.Recovering, Epoch: 42,

@@ -14,7 +14,7 @@ const (
 	// closedKept is how many closed keys the table keeps, so that a worker that was
 	// out of reach learns that an outage has ended.
 	closedKept = 32
-	// maxPolls bounds how many polls are open at a time.
+	// maxPolls bounds the number of open polls.
 	maxPolls = 1000
 )
 
@@ -22,28 +22,28 @@ const (
 type Entry struct {
 	Key     breaker.Key     `json:"key"`
 	Verdict breaker.Verdict `json:"verdict"`
-	// Dismissed: the suspicion was wrong, the dependency is not down.
+	// Dismissed: the suspicion was wrong, and the dependency is not down.
 	Dismissed bool `json:"dismissed,omitempty"`
-	// Outliers are the workers whose own calls go wrong although the dependency is
-	// not down.
+	// Outliers are the workers whose own calls trip the rule although the dependency
+	// is not down.
 	Outliers []string `json:"outliers,omitempty"`
-	// OneIn: one in so many workers reports on the ramp; see [Sampled].
+	// OneIn: about one in OneIn workers reports on the ramp; see [Sampled].
 	OneIn int `json:"one_in,omitempty"`
 }
 
-// Table is the board's content: the newest verdict of each key that is not
-// closed, and of those most recently closed.
+// Table is the content of the board: the newest verdict of each key that is not
+// closed, and of the most recently closed keys.
 type Table struct {
-	// Version grows with each change of the table, also over a board that was
-	// terminated and started again.
+	// Version grows with each change of the table, also when a terminated board is
+	// started again.
 	Version int64 `json:"version"`
 	// Entries are sorted by key.
 	Entries []Entry `json:"entries"`
-	// Polls are the open ones, at most one a key.
+	// Polls are the open polls, at most one for each key.
 	Polls []Poll `json:"polls,omitempty"`
 }
 
-// open adds a poll, or replaces an older one about its key. It tells whether the
+// open adds a poll, or replaces an older one of its key. It returns whether the
 // table changed.
 func (t *Table) open(p Poll) bool {
 	if p.Key.Validate() != nil {
@@ -70,8 +70,9 @@ func (t *Table) open(p Poll) bool {
 	return true
 }
 
-// set puts an entry and removes the poll that it ends, unless the table holds an
-// entry of the same epoch or a newer one. It tells whether the table changed.
+// set adds or replaces the entry of a key, and removes the poll that it ends. An
+// entry that is not newer than the table's has no effect. It returns whether the
+// table changed.
 func (t *Table) set(e Entry) bool {
 	if !t.put(e) {
 		return false

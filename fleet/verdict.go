@@ -6,12 +6,12 @@ import "github.com/toolbreaker/toolbreaker/breaker"
 // [breaker.Config.JudgeRamp] for the calls of a ramp.
 type Rule func(breaker.Evidence) (breaker.Reason, bool)
 
-// Judge tells whether the reports together show that the dependency is down. It
+// Judge returns whether the reports together show that the dependency is down. It
 // is pure and deterministic.
 //
-// The rule must hold on the sum, and still hold with any one worker's report left
-// out: no single worker can deny everyone a dependency that others reach. Only a
-// worker that has all the traffic decides by itself.
+// The rule must trip on the sum of all reports, and still trip without any one
+// worker's report. So no single worker can open every breaker for a dependency that
+// others reach. Only a worker that has all the traffic decides by itself.
 func Judge(rule Rule, reports []Report) (breaker.Reason, bool) {
 	var sum breaker.Evidence
 	var withTraffic []breaker.Evidence
@@ -33,11 +33,11 @@ func Judge(rule Rule, reports []Report) (breaker.Reason, bool) {
 	return reason, true
 }
 
-// maxOutliers bounds how many outliers are named.
+// maxOutliers bounds the length of the list.
 const maxOutliers = 100
 
-// Outliers gives the workers whose own report trips the rule. When the dependency
-// is not down, the fault is theirs. At most 100 are named.
+// Outliers returns the workers whose own report trips the rule, at most 100. If the
+// dependency is not down, the problem is at these workers.
 func Outliers(c breaker.Config, reports []Report) []string {
 	var outliers []string
 	for _, r := range reports {

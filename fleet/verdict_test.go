@@ -22,8 +22,8 @@ var config = breaker.Config{
 	RampMinSamples: 5,
 }.WithDefaults()
 
-// report is one worker's: how many calls, how many of them failed. The fast
-// window saw none of it, so that one rule decides.
+// report returns one worker's report. Its fast window is empty, so that only one
+// rule can trip.
 func report(worker string, samples, failures int) fleet.Report {
 	return fleet.Report{
 		Worker: worker, Sequence: 1,
@@ -35,7 +35,7 @@ func hanging(worker string, hung int) fleet.Report {
 	return fleet.Report{Worker: worker, Sequence: 1, Evidence: breaker.Evidence{Hung: hung}}
 }
 
-// workers gives n reports that are all alike.
+// workers returns n reports with the same counts.
 func workers(n, samples, failures int) []fleet.Report {
 	var all []fleet.Report
 	for i := range n {
@@ -44,49 +44,50 @@ func workers(n, samples, failures int) []fleet.Report {
 	return all
 }
 
-func TestConvict_NobodyOnNothing(t *testing.T) {
+func TestJudge_NeedsEvidence(t *testing.T) {
 	t.Parallel()
-	_, guilty := fleet.Judge(config.Judge, nil)
-	assert.False(t, guilty)
-	_, guilty = fleet.Judge(config.Judge, workers(50, 0, 0))
-	assert.False(t, guilty)
+	_, down := fleet.Judge(config.Judge, nil)
+	assert.False(t, down)
+	_, down = fleet.Judge(config.Judge, workers(50, 0, 0))
+	assert.False(t, down)
 }
 
-// There is nobody to contradict it.
-func TestConvict_AWorkerAloneWithTrafficConvicts(t *testing.T) {
+// No other worker has evidence.
+func TestJudge_TheOnlyWorkerWithTrafficDecides(t *testing.T) {
 	t.Parallel()
-	reason, guilty := fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 12)})
-	assert.True(t, guilty)
+	reason, down := fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 12)})
+	assert.True(t, down)
 	assert.Equal(t, "12 of 20 calls failed in 1m0s (over 50%)", reason.String())
 
-	_, guilty = fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 10)})
-	assert.False(t, guilty, "by the rule, as ever")
+	_, down = fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 10)})
+	assert.False(t, down, "a rate equal to the limit does not trip")
 
-	_, guilty = fleet.Judge(config.Judge, []fleet.Report{hanging("a", 10)})
-	assert.True(t, guilty, "calls that hang are traffic")
+	_, down = fleet.Judge(config.Judge, []fleet.Report{hanging("a", 10)})
+	assert.True(t, down, "hanging calls are traffic")
 }
 
-// No single worker can convict a dependency that others reach, however loud it is.
-func TestConvict_OneBadWorkerNeverConvicts(t *testing.T) {
+// One worker cannot open the breakers for a dependency that others reach, whatever
+// its counts are.
+func TestJudge_OneOutlierNeverDecides(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 3, 10, 50} {
 		for name, c := range map[string]struct{ samples, failures int }{
-			"busy and healthy":        {100, 0},
-			"thin and healthy":        {1, 0},
-			"just under the rate":     {20, 10},
-			"one call, which failed":  {1, 1},
-			"as healthy as any is":    {100, 1},
-			"too thin to say it":      {9, 9},
-			"half of what it can see": {18, 9},
+			"many calls, healthy":      {100, 0},
+			"one call, healthy":        {1, 0},
+			"at the limit":             {20, 10},
+			"one call, failed":         {1, 1},
+			"one failure in a hundred": {100, 1},
+			"too few calls":            {9, 9},
+			"half of the calls failed": {18, 9},
 		} {
 			others := workers(size-1, c.samples, c.failures)
-			if _, alone := config.Judge(sum(others)); alone {
-				continue // Then these convict without it, and rightly.
+			if _, trips := config.Judge(sum(others)); trips {
+				continue // These reports show an outage without the outlier.
 			}
-			for _, bad := range []fleet.Report{report("bad", 20, 20), report("bad", 100_000, 100_000), hanging("bad", 1000)} {
-				for _, reports := range [][]fleet.Report{append([]fleet.Report{bad}, others...), append(others[:len(others):len(others)], bad)} {
-					_, guilty := fleet.Judge(config.Judge, reports)
-					assert.False(t, guilty, "one bad of %d, the others %s", size, name)
+			for _, outlier := range []fleet.Report{report("outlier", 20, 20), report("outlier", 100_000, 100_000), hanging("outlier", 1000)} {
+				for _, reports := range [][]fleet.Report{append([]fleet.Report{outlier}, others...), append(others[:len(others):len(others)], outlier)} {
+					_, down := fleet.Judge(config.Judge, reports)
+					assert.False(t, down, "one outlier of %d, the others: %s", size, name)
 				}
 			}
 		}
@@ -101,67 +102,67 @@ func sum(reports []fleet.Report) breaker.Evidence {
 	return e
 }
 
-// A thousand workers with a call a minute each see an outage only together. Ten
-// calls make the rule, and the eleventh worker makes it hold without any one.
-func TestConvict_ThinTrafficCountsTogether(t *testing.T) {
+// A thousand workers with one call a minute each see an outage only together. The
+// rule needs ten calls, and eleven workers still have ten without any one of them.
+func TestJudge_AddsFewCallsOfManyWorkers(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]bool{9: false, 10: false, 11: true, 1000: true} {
-		_, guilty := fleet.Judge(config.Judge, workers(n, 1, 1))
-		assert.Equal(t, want, guilty, "%d workers with one failed call each", n)
+		_, down := fleet.Judge(config.Judge, workers(n, 1, 1))
+		assert.Equal(t, want, down, "%d workers with one failed call each", n)
 
 		var hung []fleet.Report
 		for i := range n {
 			hung = append(hung, hanging(fmt.Sprintf("worker-%d", i), 1))
 		}
-		_, guilty = fleet.Judge(config.Judge, hung)
-		assert.Equal(t, want, guilty, "%d workers with one hanging call each", n)
+		_, down = fleet.Judge(config.Judge, hung)
+		assert.Equal(t, want, down, "%d workers with one hanging call each", n)
 	}
 }
 
-func TestConvict_TwoWorkersInTroubleConvict(t *testing.T) {
+func TestJudge_TwoFailingWorkersDecide(t *testing.T) {
 	t.Parallel()
-	reason, guilty := fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 20), report("b", 20, 20)})
-	require.True(t, guilty)
-	assert.Equal(t, "40 of 40 calls failed in 1m0s (over 50%)", reason.String(), "the reason is the sum's")
+	reason, down := fleet.Judge(config.Judge, []fleet.Report{report("a", 20, 20), report("b", 20, 20)})
+	require.True(t, down)
+	assert.Equal(t, "40 of 40 calls failed in 1m0s (over 50%)", reason.String(), "the reason has the summed counts")
 
-	reason, guilty = fleet.Judge(config.Judge, append(workers(4, 20, 20), workers(2, 20, 0)...))
-	assert.True(t, guilty)
+	reason, down = fleet.Judge(config.Judge, append(workers(4, 20, 20), workers(2, 20, 0)...))
+	assert.True(t, down)
 	assert.Equal(t, 120, reason.Samples)
 }
 
-// A worker without traffic neither contradicts nor agrees.
-func TestConvict_IdleReportsDoNotMatter(t *testing.T) {
+// A worker without traffic does not count.
+func TestJudge_IgnoresIdleReports(t *testing.T) {
 	t.Parallel()
 	idle := workers(50, 0, 0)
 	for name, reports := range map[string][]fleet.Report{
-		"one alone":    {report("a", 20, 20)},
-		"two":          {report("a", 20, 20), report("b", 20, 20)},
+		"one failing":  {report("a", 20, 20)},
+		"two failing":  {report("a", 20, 20), report("b", 20, 20)},
 		"one of two":   {report("a", 20, 20), report("b", 20, 0)},
 		"healthy":      {report("a", 20, 0)},
 		"hanging only": {hanging("a", 20)},
 	} {
-		reason, guilty := fleet.Judge(config.Judge, reports)
-		withIdle, guiltyWithIdle := fleet.Judge(config.Judge, append(idle[:len(idle):len(idle)], reports...))
-		assert.Equal(t, guilty, guiltyWithIdle, name)
+		reason, down := fleet.Judge(config.Judge, reports)
+		withIdle, downWithIdle := fleet.Judge(config.Judge, append(idle[:len(idle):len(idle)], reports...))
+		assert.Equal(t, down, downWithIdle, name)
 		assert.Equal(t, reason, withIdle, name)
 	}
 }
 
-// Any rule will do, as the ramp's, which asks for fewer calls.
-func TestConvict_JudgesByTheRuleItIsGiven(t *testing.T) {
+// The rule of the ramp needs fewer calls.
+func TestJudge_UsesTheGivenRule(t *testing.T) {
 	t.Parallel()
 	reports := workers(6, 1, 1)
-	_, guilty := fleet.Judge(config.Judge, reports)
-	assert.False(t, guilty)
-	_, guilty = fleet.Judge(config.JudgeRamp, reports)
-	assert.True(t, guilty)
+	_, down := fleet.Judge(config.Judge, reports)
+	assert.False(t, down)
+	_, down = fleet.Judge(config.JudgeRamp, reports)
+	assert.True(t, down)
 }
 
-// randomFleet draws a fleet in which anything goes: idle workers, thin ones,
-// broken ones, and now and then one that drowns out all others.
+// randomFleet returns a random fleet of idle, busy and failing workers. Sometimes
+// one worker has most of the calls.
 func randomFleet(r *rand.Rand) []fleet.Report {
 	var reports []fleet.Report
-	broken := r.IntN(3) // nobody, some, most
+	failing := r.IntN(3) // none, some, most
 	for i := range r.IntN(8) {
 		e := breaker.Evidence{}
 		switch r.IntN(4) {
@@ -173,7 +174,7 @@ func randomFleet(r *rand.Rand) []fleet.Report {
 		case 3:
 			e.Window.Samples = r.IntN(2000)
 		}
-		if r.IntN(3) < broken {
+		if r.IntN(3) < failing {
 			e.Window.Failures = e.Window.Samples
 		} else if e.Window.Samples > 0 {
 			e.Window.Failures = r.IntN(e.Window.Samples + 1)
@@ -191,8 +192,8 @@ func randomFleet(r *rand.Rand) []fleet.Report {
 	return reports
 }
 
-// convictPlainly is the rule as the design states it, with every sum made anew.
-func convictPlainly(rule fleet.Rule, reports []fleet.Report) bool {
+// judgePlainly is a simple version of Judge that computes every sum again.
+func judgePlainly(rule fleet.Rule, reports []fleet.Report) bool {
 	var withTraffic []fleet.Report
 	for _, r := range reports {
 		if r.Window.Samples > 0 || r.Hung > 0 {
@@ -206,8 +207,8 @@ func convictPlainly(rule fleet.Rule, reports []fleet.Report) bool {
 				e = e.Add(r.Evidence)
 			}
 		}
-		_, guilty := rule(e)
-		return guilty
+		_, down := rule(e)
+		return down
 	}
 	if len(withTraffic) == 1 {
 		return holds(-1)
@@ -220,60 +221,60 @@ func convictPlainly(rule fleet.Rule, reports []fleet.Report) bool {
 	return true
 }
 
-func TestConvict_HoldsWithAnyOneWorkerLeftOut(t *testing.T) {
+func TestJudge_TripsWithoutAnyOneWorker(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	convicted, acquittedByOne := 0, 0
+	tripped, notWithoutOne := 0, 0
 	for range 20_000 {
 		reports := randomFleet(r)
 		rule := config.Judge
 		if r.IntN(2) == 0 {
 			rule = config.JudgeRamp
 		}
-		reason, guilty := fleet.Judge(rule, reports)
-		require.Equal(t, convictPlainly(rule, reports), guilty, "%+v", reports)
+		reason, down := fleet.Judge(rule, reports)
+		require.Equal(t, judgePlainly(rule, reports), down, "%+v", reports)
 
 		ofAll, bySum := rule(sum(reports))
-		if guilty {
-			convicted++
+		if down {
+			tripped++
 			require.Equal(t, ofAll, reason)
 		} else {
 			require.Zero(t, reason)
 			if bySum {
-				acquittedByOne++
+				notWithoutOne++
 			}
 		}
 
-		// Who reported first decides nothing.
+		// The order of the reports does not matter.
 		shuffled := append([]fleet.Report{}, reports...)
 		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		again, guiltyAgain := fleet.Judge(rule, shuffled)
-		require.Equal(t, guilty, guiltyAgain, "%+v", reports)
+		again, downAgain := fleet.Judge(rule, shuffled)
+		require.Equal(t, down, downAgain, "%+v", reports)
 		require.Equal(t, reason, again)
 	}
-	// The draw must reach both ends, or it proves nothing.
-	assert.Greater(t, convicted, 1000)
-	assert.Greater(t, acquittedByOne, 500)
+	// Both results must occur often enough.
+	assert.Greater(t, tripped, 1000)
+	assert.Greater(t, notWithoutOne, 500)
 }
 
-// The safety property itself, without the rule in between: whatever one worker
-// sends, it cannot convict a fleet that is healthy without it.
-func TestConvict_NoReportConvictsAFleetThatIsHealthyWithoutIt(t *testing.T) {
+// This is the safety property: if a fleet is healthy without one worker, no report
+// of that worker can open the breakers.
+func TestJudge_NoReportDecidesForAFleetThatIsHealthyWithoutIt(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	tried := 0
 	for range 20_000 {
 		others := randomFleet(r)
-		if _, guilty := config.Judge(sum(others)); guilty || sum(others) == (breaker.Evidence{}) {
+		if _, down := config.Judge(sum(others)); down || sum(others) == (breaker.Evidence{}) {
 			continue
 		}
 		tried++
 		n := 1 + r.IntN(1_000_000)
-		liar := fleet.Report{Worker: "liar", Evidence: breaker.Evidence{
+		outlier := fleet.Report{Worker: "outlier", Evidence: breaker.Evidence{
 			Window: breaker.Counts{Samples: n, Failures: n, Slow: n}, Fast: breaker.Counts{Samples: n, Failures: n, Slow: n}, Hung: r.IntN(1000),
 		}}
-		_, guilty := fleet.Judge(config.Judge, append(others, liar))
-		require.False(t, guilty, "%+v", others)
+		_, down := fleet.Judge(config.Judge, append(others, outlier))
+		require.False(t, down, "%+v", others)
 	}
 	assert.Greater(t, tried, 1000)
 }

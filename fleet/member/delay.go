@@ -9,15 +9,16 @@ const (
 	// maxAnswerSpread is the longest delay of a first answer, so that the answers of
 	// a fleet do not arrive at once.
 	maxAnswerSpread = 100 * time.Millisecond
-	// answerInterval is after how long a worker answers again while the poll is open.
-	// It doubles each time, up to maxAnswerInterval. A hanging call becomes evidence
-	// only with its age, so one answer is not enough.
+	// answerInterval is the delay before the second answer while the poll is open. It
+	// doubles for each further answer, up to maxAnswerInterval. One answer is not
+	// enough, because a hanging call becomes evidence only after its latency
+	// threshold.
 	answerInterval    = 500 * time.Millisecond
 	maxAnswerInterval = 2 * time.Second
 )
 
-// AnswerDelay is the delay before a worker's n-th answer to a poll, counted from 0
-// and from the answer before. u is random in [0, 1).
+// AnswerDelay returns the delay before a worker's n-th answer to a poll, since the
+// answer before it. n counts from 0. u is random in [0, 1).
 func AnswerDelay(n int, u float64) time.Duration {
 	if n == 0 {
 		return time.Duration(u * float64(maxAnswerSpread))
@@ -28,18 +29,18 @@ func AnswerDelay(n int, u float64) time.Duration {
 const (
 	// maxReportDelay is the longest delay of a report.
 	maxReportDelay = 500 * time.Millisecond
-	// delayedFleet is the size of a fleet up to which few workers report before the
-	// first report is known to all.
+	// delayedFleet is the largest fleet in which few workers report before all know of
+	// the first report.
 	delayedFleet = 1000
 )
 
-// ReportDelay is the delay before a worker reports a trip or a suspicion. All
-// workers see an outage at the same moment, and one report is enough. u is random
-// in [0, 1).
+// ReportDelay returns the delay before a worker reports a trip or a suspicion. All
+// workers see an outage at the same time, and one report is enough. u is random in
+// [0, 1).
 //
-// The delays are distributed exponentially towards the longest. Of ten workers the
-// first reports after two thirds of it, of a thousand after a tenth, and in either
-// case only a few more report soon after.
+// Long delays are exponentially more likely. Of ten workers the first reports after
+// two thirds of the longest delay, of a thousand after a tenth. In both cases only
+// a few others report soon after.
 func ReportDelay(u float64) time.Duration {
 	return time.Duration(math.Log(1+u*(delayedFleet-1)) / math.Log(delayedFleet) * float64(maxReportDelay))
 }
@@ -47,7 +48,7 @@ func ReportDelay(u float64) time.Duration {
 // hintBackoff is the first pause after a hint that had no effect.
 const hintBackoff = 5 * time.Second
 
-// HintBackoff is the pause after a worker's n-th hint or suspicion about a key in a
-// row that had no effect, counted from 0. It doubles up to an hour, so that lasting
-// noise costs one signal a worker and hour.
+// HintBackoff returns the pause after the n-th consecutive hint or suspicion of a
+// worker about a key that had no effect. n counts from 0. The pause doubles up to
+// an hour, so that lasting noise costs each worker one signal an hour.
 func HintBackoff(n int) time.Duration { return min(hintBackoff<<min(n, 20), time.Hour) }

@@ -9,9 +9,9 @@ import (
 	"github.com/toolbreaker/toolbreaker/fleet/member"
 )
 
-// speakers gives how many of a fleet have spoken a tenth of a second after the
-// first, and when that one did.
-func speakers(workers int, random *rand.Rand) (first time.Duration, spoken int) {
+// reporters returns when the first worker of a fleet reports, and how many have
+// reported a tenth of a second later.
+func reporters(workers int, random *rand.Rand) (first time.Duration, reported int) {
 	first = time.Hour
 	all := make([]time.Duration, workers)
 	for i := range all {
@@ -20,29 +20,29 @@ func speakers(workers int, random *rand.Rand) (first time.Duration, spoken int) 
 	}
 	for _, at := range all {
 		if at <= first+100*time.Millisecond {
-			spoken++
+			reported++
 		}
 	}
-	return first, spoken
+	return first, reported
 }
 
-func TestReportDelay_LetsFewSpeakWhateverTheFleet(t *testing.T) {
+func TestReportDelay_LetsFewWorkersOfAnyFleetReport(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, workers := range []int{1, 10, 100, 1000} {
 		sum := 0
 		const runs = 200
 		for range runs {
-			first, spoken := speakers(workers, random)
+			first, reported := reporters(workers, random)
 			assert.LessOrEqual(t, first, 500*time.Millisecond)
-			sum += spoken
+			sum += reported
 		}
-		assert.Less(t, float64(sum)/runs, 20.0, "of %d", workers)
+		assert.Less(t, float64(sum)/runs, 20.0, "fleet of %d", workers)
 	}
 	assert.Zero(t, member.ReportDelay(0))
 }
 
-func TestAnswerDelay_ComesAtOnceThenSeldomer(t *testing.T) {
+func TestAnswerDelay_IsShortAtFirstAndDoubles(t *testing.T) {
 	t.Parallel()
 	assert.Zero(t, member.AnswerDelay(0, 0))
 	assert.Equal(t, 50*time.Millisecond, member.AnswerDelay(0, 0.5))
@@ -51,7 +51,7 @@ func TestAnswerDelay_ComesAtOnceThenSeldomer(t *testing.T) {
 	assert.Equal(t, 2*time.Second, member.AnswerDelay(100, 0.5))
 }
 
-func TestHintBackoff_CostsOneAnHourInTheLongRun(t *testing.T) {
+func TestHintBackoff_DoublesToAnHour(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 5*time.Second, member.HintBackoff(0))
 	assert.Equal(t, 10*time.Second, member.HintBackoff(1))

@@ -9,94 +9,95 @@ import (
 )
 
 const (
-	// tripRetryInterval is after how long a report of a trip is sent again that did
-	// not arrive.
+	// tripRetryInterval is the delay before the report of a trip is sent again after
+	// an error.
 	tripRetryInterval = time.Second
-	// suspicionLifetime is how long a suspicion lasts after the breaker last
-	// confirmed it. Ticks come at least each quarter of a second, unless the machine
-	// is overloaded.
+	// suspicionLifetime is how long a suspicion lasts after the breaker last confirmed
+	// it. Ticks come at least every quarter of a second, unless the machine is
+	// overloaded.
 	suspicionLifetime = time.Second
-	// maxPollTime bounds how long a poll stops a worker from reporting unasked,
-	// however far the clocks of two machines differ.
+	// maxPollTime bounds how long a poll stops a worker from reporting unasked. It
+	// limits the effect of another machine's clock that is ahead.
 	maxPollTime = 5 * time.Minute
-	// keyLifetime is how long the state of a key without news is kept.
+	// keyLifetime is how long the state of an idle key is kept.
 	keyLifetime = time.Hour
 )
 
-// Reporter decides when one worker reports and what: its trips and suspicions
-// unless the fleet knows already, and its answers to polls. It uses the time it is
-// given and sends nothing itself, so that a simulation runs the same code as a
-// worker. It is not safe for concurrent use.
+// Reporter decides what one worker reports and when: trips and suspicions that the
+// fleet does not know yet, and answers to polls. It takes the time as an argument
+// and sends nothing itself, so that a simulation runs the same code as a worker. It
+// is not safe for concurrent use.
 type Reporter struct {
 	// Worker is the worker's name.
 	Worker string
-	// Random gives numbers in [0, 1).
+	// Random returns numbers in [0, 1).
 	Random func() float64
-	// Breaker gives the state of a key's breaker; false where there is none.
+	// Breaker returns the snapshot of a key's breaker; false if there is none.
 	Breaker func(breaker.Key) (breaker.Snapshot, bool)
 
 	keys map[breaker.Key]*keyState
 }
 
-// MessageKind is what a message is, and so where it goes.
+// MessageKind is the kind of a message. It decides where the message goes.
 type MessageKind int
 
 const (
-	// TripMessage and SuspicionMessage go to the outage workflow of the key, and
-	// start it where none runs.
+	// TripMessage and SuspicionMessage go to the outage workflow of the key, and start
+	// it if none runs.
 	TripMessage MessageKind = iota
 	SuspicionMessage
 	// HintMessage goes to the board.
 	HintMessage
-	// AnswerMessage goes to the outage workflow of the poll.
+	// AnswerMessage goes to the outage workflow that started the poll.
 	AnswerMessage
 )
 
-// Message is to be sent now. Its report lacks the worker's name and sequence.
+// Message is due to be sent. Its report lacks the worker's name and sequence.
 type Message struct {
 	Kind   MessageKind
 	Key    breaker.Key
 	Report fleet.Report
-	// Poll is the one answered.
+	// Poll is the poll that an AnswerMessage answers.
 	Poll fleet.Poll
 }
 
-// keyState is what a worker may have to report about a key.
+// keyState is the state of one key.
 type keyState struct {
-	// unsentTrip is the report of a trip that no outage has received yet. It is sent
-	// at sendTripAt unless the fleet knows by then.
+	// unsentTrip is the report of a trip that no outage workflow has received yet. It
+	// is sent at sendTripAt, unless the fleet knows of it by then.
 	unsentTrip *fleet.Report
 	sendTripAt time.Duration
 	// lastTrip is the evidence of the last trip while the breaker is not closed.
 	lastTrip *fleet.Report
 
-	// suspicion is what the breaker said at suspectedAt. While suspicionPending, it is
+	// suspicion is the breaker's suspicion at suspectedAt. If suspicionPending, it is
 	// reported at sendSuspicionAt.
 	suspicion        breaker.Suspicion
 	suspectedAt      time.Duration
 	suspicionPending bool
 	sendSuspicionAt  time.Duration
-	// ineffective is how many hints and suspicions in a row had no effect, strongest
-	// the strongest of them. No weaker one is sent before mutedUntil.
+	// ineffective is how many consecutive hints and suspicions had no effect.
+	// strongest is the strongest of them. Until mutedUntil, only a stronger one is
+	// sent.
 	ineffective int
 	strongest   breaker.Suspicion
 	mutedUntil  time.Duration
 
-	// poll is the open one, nil when there is none. A worker outside its sample does
-	// not answer, and reports nothing unasked either.
+	// poll is the open poll, nil if there is none. A worker outside its sample neither
+	// answers nor reports unasked.
 	poll    *fleet.Poll
 	sampled bool
-	// answers counts the answers sent. The next one is due at nextAnswer, and none
-	// after pollExpires. round is the last poll's.
+	// answers counts the answers sent. The next one is due at nextAnswer. None is sent
+	// after pollExpires. round is that of the last poll.
 	answers                 int
 	nextAnswer, pollExpires time.Duration
 	round                   int64
 
-	// rampOneIn: one in so many workers reports on the ramp.
+	// rampOneIn: about one in rampOneIn workers reports on the ramp.
 	rampOneIn int
 }
 
-// of gives the state of a key, and makes it where there is none.
+// of returns the state of a key, and creates it if there is none.
 func (r *Reporter) of(key breaker.Key) *keyState {
 	k := r.keys[key]
 	if k == nil {
@@ -109,8 +110,8 @@ func (r *Reporter) of(key breaker.Key) *keyState {
 	return k
 }
 
-// Tripped takes the evidence of a breaker that this process opened. known: the
-// fleet knows of this worker's trouble already, and is not told again.
+// Tripped takes the evidence of a breaker that this process opened. known: this
+// worker is already quarantined for the key, so the trip is not reported.
 func (r *Reporter) Tripped(now time.Duration, key breaker.Key, evidence fleet.Report, known bool) {
 	k := r.of(key)
 	k.lastTrip = &evidence
@@ -123,21 +124,21 @@ func (r *Reporter) Tripped(now time.Duration, key breaker.Key, evidence fleet.Re
 	}
 }
 
-// Closed drops what there was to report: the breaker has closed.
+// Closed drops the trip of a breaker that has closed.
 func (r *Reporter) Closed(key breaker.Key) {
 	if k := r.keys[key]; k != nil {
 		k.unsentTrip, k.lastTrip, k.rampOneIn = nil, nil, 0
 	}
 }
 
-// ForgetTrip drops an unsent trip: the fleet knows of this worker's trouble.
+// ForgetTrip drops an unsent trip, because this worker is quarantined for the key.
 func (r *Reporter) ForgetTrip(key breaker.Key) {
 	if k := r.keys[key]; k != nil {
 		k.unsentTrip = nil
 	}
 }
 
-// Suspected takes what a breaker's own window says, at each tick.
+// Suspected takes the suspicion of a breaker. Each tick that raises one calls it.
 func (r *Reporter) Suspected(now time.Duration, key breaker.Key, s breaker.Suspicion) {
 	k := r.of(key)
 	k.suspicion, k.suspectedAt = s, now
@@ -146,17 +147,17 @@ func (r *Reporter) Suspected(now time.Duration, key breaker.Key, s breaker.Suspi
 	}
 }
 
-// isIdle tells whether there is nothing to report or to hold back.
+// isIdle returns whether there is nothing to report.
 func (k *keyState) isIdle() bool {
 	return k.unsentTrip == nil && k.lastTrip == nil && !k.suspicionPending && k.poll == nil && k.rampOneIn <= 1
 }
 
-// isPolled tells whether a poll is open. It ends by time alone, because a
+// isPolled returns whether a poll is open. A poll also ends by time, because a
 // terminated outage does not remove its poll.
 func (k *keyState) isPolled(now time.Duration) bool { return k.poll != nil && now < k.pollExpires }
 
-// TableChanged takes the board's table, at a wall-clock time. guarded tells which
-// keys are this worker's.
+// TableChanged takes the board's new table. wall is the wall-clock time. guarded
+// returns whether this worker guards a key.
 func (r *Reporter) TableChanged(now time.Duration, wall time.Time, t fleet.Table, guarded func(breaker.Key) bool) {
 	open := map[breaker.Key]bool{}
 	for _, p := range t.Polls {
@@ -188,13 +189,13 @@ func (r *Reporter) TableChanged(now time.Duration, wall time.Time, t fleet.Table
 	}
 }
 
-// ReportsRamp tells whether this worker is in the sample that reports on a ramp.
+// ReportsRamp returns whether this worker is in the sample that reports on a ramp.
 func (r *Reporter) ReportsRamp(s breaker.Snapshot) bool {
 	k := r.keys[s.Key]
 	return k == nil || fleet.Sampled(r.Worker, s.Since.UnixMilli(), k.rampOneIn)
 }
 
-// NextDue is when the next message may be due; false when there is none.
+// NextDue returns when the next message may be due; false if there is none.
 func (r *Reporter) NextDue() (time.Duration, bool) {
 	var due []time.Duration
 	for _, k := range r.keys {
@@ -217,8 +218,8 @@ func (r *Reporter) NextDue() (time.Duration, bool) {
 	return slices.Min(due), true
 }
 
-// Messages gives what is due now, and counts it as sent. last asks for every
-// unsent trip as well: the worker stops.
+// Messages returns the messages that are due now, and counts them as sent. last:
+// the worker stops, so only unsent trips are due, all of them.
 func (r *Reporter) Messages(now time.Duration, last bool) []Message {
 	var all []Message
 	for key, k := range r.keys {
@@ -251,8 +252,8 @@ func (r *Reporter) Messages(now time.Duration, last bool) []Message {
 	return all
 }
 
-// SendFailed takes a message back that could not be sent. A trip is sent again:
-// while this worker refuses calls by its own decision, the fleet must know.
+// SendFailed takes a message that could not be sent. A trip is sent again, because
+// the fleet must know that this worker refuses calls by its own decision.
 func (r *Reporter) SendFailed(now time.Duration, m Message) {
 	if k := r.of(m.Key); m.Kind == TripMessage && k.unsentTrip == nil {
 		k.unsentTrip, k.sendTripAt = &m.Report, now+tripRetryInterval
@@ -266,8 +267,8 @@ func (r *Reporter) PollEnded(p fleet.Poll) {
 	}
 }
 
-// suspicion gives the message of a suspicion that has lasted and that no trip, poll
-// or verdict has overtaken.
+// suspicion returns the message of a suspicion that still lasts and that no trip,
+// poll or verdict has replaced.
 func (r *Reporter) suspicion(now time.Duration, k *keyState, s breaker.Snapshot) (Message, bool) {
 	if now-k.suspectedAt > suspicionLifetime || k.isPolled(now) || k.unsentTrip != nil || s.State != breaker.Closed {
 		return Message{}, false
@@ -281,8 +282,8 @@ func (r *Reporter) suspicion(now time.Duration, k *keyState, s breaker.Snapshot)
 	return Message{Kind: SuspicionMessage, Key: s.Key, Report: fleet.Report{State: s.State, Epoch: s.Epoch, Evidence: s.Evidence}}, true
 }
 
-// answer gives the answer to a poll. A worker without traffic answers once, and
-// only where every worker answers.
+// answer returns the answer to a poll. A worker without traffic answers once, and
+// only if the poll includes all workers.
 func (r *Reporter) answer(now time.Duration, k *keyState, s breaker.Snapshot) (Message, bool) {
 	first := k.answers == 0
 	k.answers++
@@ -290,7 +291,7 @@ func (r *Reporter) answer(now time.Duration, k *keyState, s breaker.Snapshot) (M
 	m := Message{Kind: AnswerMessage, Key: s.Key, Poll: *k.poll}
 	m.Report = fleet.Report{State: s.State, Epoch: s.Epoch, Evidence: s.Evidence}
 	if s.DecidedLocally() && k.lastTrip != nil {
-		// The breaker's window is fresh since the trip.
+		// The trip has started a fresh window.
 		m.Report = *k.lastTrip
 	}
 	m.Report.Round = k.poll.Round

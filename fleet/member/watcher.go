@@ -21,38 +21,38 @@ import (
 const (
 	// watchDeadline bounds one wait. The next one joins the same update.
 	watchDeadline = 2 * time.Minute
-	// checkInterval is how often, on average, a waiting watcher also reads the memo.
-	// A server at its limit of waits refuses one, and the SDK retries it for a minute
-	// without an error.
+	// checkInterval is the average interval at which a waiting watcher also reads the
+	// memo. A server at its limit refuses the wait, and the SDK retries it for a
+	// minute without an error.
 	checkInterval = 15 * time.Second
-	// fallbackInterval is how often, on average, the memo is read while waiting
+	// fallbackInterval is the average interval at which the memo is read while waiting
 	// fails.
 	fallbackInterval = 5 * time.Second
 	// describeDeadline bounds one read of the memo.
 	describeDeadline = 10 * time.Second
 )
 
-// Watcher hands one process each new table of the board. Its methods are called
-// one after the other: [Watcher.Bootstrap], then [Watcher.Run].
+// Watcher passes each new table of the board to one process. Call
+// [Watcher.Bootstrap] first, then [Watcher.Run], not concurrently.
 type Watcher struct {
 	Client client.Client
-	// TaskQueue is where the board's workflow tasks run.
+	// TaskQueue is the task queue of the board.
 	TaskQueue string
 	// Apply takes each table. It is called from one goroutine at a time.
 	Apply  func(fleet.Table)
 	Logger log.Logger
-	// DataConverter reads the board's memo, and must be what the client was made
-	// with. Default: the SDK's.
+	// DataConverter decodes the board's memo. It must be the one of the client.
+	// Default: the SDK's.
 	DataConverter converter.DataConverter
 
 	version int64
-	// missed: the memo showed the last change before the wait did.
+	// missed: the memo showed the last change, and the wait did not.
 	missed bool
 }
 
-// Bootstrap reads the board's memo, so that a starting worker knows what is open
-// before its first task. No worker has to run for it. Where there is no board,
-// nothing is open.
+// Bootstrap reads the board's memo, so that a starting worker knows which keys are
+// open before its first task. This needs no running worker. Without a board, no key
+// is open.
 func (w *Watcher) Bootstrap(ctx context.Context) error {
 	table, found, err := w.read(ctx)
 	if found {
@@ -61,7 +61,7 @@ func (w *Watcher) Bootstrap(ctx context.Context) error {
 	return err
 }
 
-// read gives the memo's table, if there is one.
+// read returns the table in the memo, if there is one.
 func (w *Watcher) read(ctx context.Context) (table fleet.Table, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeDeadline)
 	defer cancel()
@@ -88,7 +88,7 @@ func (w *Watcher) read(ctx context.Context) (table fleet.Table, found bool, err 
 }
 
 // Run waits on the board until ctx is done. All watchers of a version share one
-// update, so a change costs the board the same with any number of them.
+// update, so the cost of a change on the board does not depend on their number.
 func (w *Watcher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		table, err := w.wait(ctx)
@@ -98,7 +98,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		case err == nil && table.Version != w.version:
 			w.take(table)
 		case err == nil:
-			// The board is about to continue as new and has released its waits.
+			// The board is about to continue as new and has answered its waiting updates.
 			pause(ctx, 200*time.Millisecond)
 		case errors.Is(err, errQuiet):
 		default:
@@ -119,14 +119,14 @@ func (w *Watcher) take(t fleet.Table) {
 // errQuiet ends a wait in which the table did not change.
 var errQuiet = errors.New("nothing has changed")
 
-// wait gives the board's next table, from the update or the memo, whichever shows
+// wait returns the board's next table, from the update or the memo, whichever shows
 // it first.
 func (w *Watcher) wait(ctx context.Context) (fleet.Table, error) {
 	type answer struct {
 		table fleet.Table
 		err   error
 	}
-	answers, news := make(chan answer, 1), make(chan fleet.Table, 1)
+	answers, changes := make(chan answer, 1), make(chan fleet.Table, 1)
 	interval := checkInterval
 	if w.missed {
 		interval = fallbackInterval
@@ -139,7 +139,7 @@ func (w *Watcher) wait(ctx context.Context) (fleet.Table, error) {
 		table, err := w.await(ctx)
 		answers <- answer{table, err}
 	})
-	running.Go(func() { w.check(ctx, interval, news) })
+	running.Go(func() { w.check(ctx, interval, changes) })
 	select {
 	case a := <-answers:
 		// The SDK's error for an expired wait does not unwrap to the context's.
@@ -148,7 +148,7 @@ func (w *Watcher) wait(ctx context.Context) (fleet.Table, error) {
 		}
 		w.missed = w.missed && a.err != nil
 		return a.table, a.err
-	case table := <-news:
+	case table := <-changes:
 		cancel()
 		if a := <-answers; a.err == nil && a.table.Version >= table.Version {
 			return a.table, nil
@@ -158,22 +158,22 @@ func (w *Watcher) wait(ctx context.Context) (fleet.Table, error) {
 	}
 }
 
-// check reads the memo about once an interval until it shows a new version.
-func (w *Watcher) check(ctx context.Context, interval time.Duration, news chan<- fleet.Table) {
+// check reads the memo about once per interval until it shows a new version.
+func (w *Watcher) check(ctx context.Context, interval time.Duration, changes chan<- fleet.Table) {
 	for {
 		pause(ctx, interval)
 		if ctx.Err() != nil {
 			return
 		}
-		// An error here is reported by the wait.
+		// The wait reports an error of the connection.
 		if table, found, err := w.read(ctx); err == nil && found && table.Version > w.version {
-			news <- table
+			changes <- table
 			return
 		}
 	}
 }
 
-// await waits on the board, and starts it where none runs.
+// await waits on the board, and starts it if none runs.
 func (w *Watcher) await(ctx context.Context) (fleet.Table, error) {
 	table, err := w.update(ctx)
 	if !isOver(err) {
@@ -185,8 +185,9 @@ func (w *Watcher) await(ctx context.Context) (fleet.Table, error) {
 	return w.update(ctx)
 }
 
-// isOver tells whether no board runs, or it ended during the wait. A terminated
-// board keeps giving the latter answer to an update that it has accepted.
+// isOver returns whether no board runs, or whether it ended during the wait. The
+// server keeps returning the latter error for an update that a terminated board had
+// accepted.
 func isOver(err error) bool {
 	var notFound *serviceerror.NotFound
 	var ended *temporal.ApplicationError
@@ -219,7 +220,7 @@ func StartBoard(ctx context.Context, c client.Client, taskQueue string) error {
 	return err
 }
 
-// BoardOptions are the options to start the board with. A running board is used.
+// BoardOptions returns the start options of the board. A running board is used.
 func BoardOptions(taskQueue string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID:                       fleet.BoardID,
@@ -239,7 +240,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// about is a random duration between half of d and one and a half of it.
+// about returns a random duration between d/2 and 3d/2.
 func about(d time.Duration) time.Duration {
 	return d/2 + time.Duration(rand.Int64N(int64(d)))
 }

@@ -28,14 +28,14 @@ import (
 	"github.com/toolbreaker/toolbreaker/fleet/member"
 )
 
-// server stands in for Temporal: only what a watcher calls is there.
+// server is a fake Temporal client with only the methods that a watcher calls.
 type server struct {
 	client.Client
 	describe func(ctx context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	update   func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 
 	mu sync.Mutex
-	// calls are what was called, in order, as "update watch-0", "describe", "start".
+	// calls holds the calls in order, as "update watch-0", "describe", "start".
 	calls   []string
 	times   []time.Time
 	started []client.StartWorkflowOptions
@@ -71,7 +71,7 @@ func (s *server) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOption
 	return nil, nil
 }
 
-// updates are the waits on the board, and when each began.
+// updates returns the updates of the board, and when each began.
 func (s *server) updates() (calls []string, times []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,8 @@ func (a answer) Get(_ context.Context, value any) error {
 	return a.err
 }
 
-// until waits for the end of ctx as the SDK does, whose error is not ctx's own.
+// until waits for the end of ctx. Like the SDK, it does not return the error of
+// ctx.
 func until(ctx context.Context) (client.WorkflowUpdateHandle, error) {
 	<-ctx.Done()
 	return nil, client.NewWorkflowUpdateServiceTimeoutOrCanceledError(serviceerror.NewDeadlineExceeded("context deadline exceeded"))
@@ -114,7 +115,7 @@ func table(version int64, entries ...fleet.Entry) fleet.Table {
 	return fleet.Table{Version: version, Entries: entries}
 }
 
-// newWatcher gives a watcher and the tables that it has applied.
+// newWatcher returns a watcher and the tables that it has applied.
 func newWatcher(s *server) (*member.Watcher, *[]fleet.Table) {
 	var applied []fleet.Table
 	return &member.Watcher{
@@ -123,7 +124,7 @@ func newWatcher(s *server) (*member.Watcher, *[]fleet.Table) {
 	}, &applied
 }
 
-// watchFor runs w for d of a bubble's time.
+// watchFor runs w for d of the synctest bubble's time.
 func watchFor(w *member.Watcher, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -156,8 +157,8 @@ func TestBootstrap_ReadsAnEncodedMemo(t *testing.T) {
 	assert.Equal(t, []fleet.Table{want}, *applied)
 }
 
-// No board yet, or one that is about to write its first memo: nothing is open.
-func TestBootstrap_TakesNoBoardForNothingOpen(t *testing.T) {
+// Without a board, or before its first memo, no key is open.
+func TestBootstrap_WithoutABoardAppliesNothing(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*server{
 		"no board": {describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -173,14 +174,14 @@ func TestBootstrap_TakesNoBoardForNothingOpen(t *testing.T) {
 	}
 }
 
-func TestBootstrap_SaysWhatWentWrong(t *testing.T) {
+func TestBootstrap_ReturnsItsErrors(t *testing.T) {
 	t.Parallel()
-	gone := serviceerror.NewUnavailable("connection refused")
+	unavailable := serviceerror.NewUnavailable("connection refused")
 	w, applied := newWatcher(&server{describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-		return nil, gone
+		return nil, unavailable
 	}})
 	err := w.Bootstrap(t.Context())
-	require.ErrorIs(t, err, gone)
+	require.ErrorIs(t, err, unavailable)
 	assert.ErrorContains(t, err, "reading the breaker board")
 	assert.Empty(t, *applied)
 
@@ -204,9 +205,9 @@ func TestBootstrap_IsBounded(t *testing.T) {
 	})
 }
 
-// All watchers of one version share one update ID: the server joins them to one
-// wait, past its limit of ten at a time.
-func TestWatcher_WaitsWithTheVersionItKnows(t *testing.T) {
+// All watchers of one version share one update ID. The server joins them to one
+// update, so its limit of ten does not apply.
+func TestWatcher_WaitsWithItsVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		opened, closed := table(8, entry("carrier", breaker.Open, 5)), table(9, entry("carrier", breaker.Closed, 6))
@@ -216,7 +217,7 @@ func TestWatcher_WaitsWithTheVersionItKnows(t *testing.T) {
 			},
 			update: func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 				assert.Equal(t, fleet.BoardID, o.WorkflowID)
-				assert.Empty(t, o.RunID, "whichever run it is by then")
+				assert.Empty(t, o.RunID, "the update goes to the current run")
 				assert.Equal(t, fleet.WatchUpdate, o.UpdateName)
 				assert.Equal(t, client.WorkflowUpdateStageCompleted, o.WaitForStage)
 				switch o.Args[0] {
@@ -234,13 +235,14 @@ func TestWatcher_WaitsWithTheVersionItKnows(t *testing.T) {
 		assert.Equal(t, []fleet.Table{table(7), opened, closed}, *applied)
 		calls, times := s.updates()
 		assert.Equal(t, []string{"update watch-7", "update watch-8", "update watch-9"}, calls)
-		assert.Equal(t, times[0], times[2], "each change at once")
+		assert.Equal(t, times[0], times[2], "each change is applied at once")
 	})
 }
 
-// A board that is about to continue as new lets its waiters go with the version
-// they have. Asking it again at once would be asking it until it is gone.
-func TestWatcher_PausesWhenNothingHasChanged(t *testing.T) {
+// A board that is about to continue as new answers its waiting updates with the
+// same version. A new update at once would get the same answer until the run has
+// ended.
+func TestWatcher_PausesAfterAnUnchangedAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{update: func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
@@ -248,7 +250,7 @@ func TestWatcher_PausesWhenNothingHasChanged(t *testing.T) {
 		}}
 		w, applied := newWatcher(s)
 		watchFor(w, time.Minute)
-		assert.Empty(t, *applied, "what is known is not applied again")
+		assert.Empty(t, *applied, "the same version is not applied again")
 		require.Greater(t, len(s.times), 100)
 		for i := range len(s.times) - 1 {
 			pause := s.times[i+1].Sub(s.times[i])
@@ -258,9 +260,9 @@ func TestWatcher_PausesWhenNothingHasChanged(t *testing.T) {
 	})
 }
 
-// A quiet day is no failure: the wait is renewed without a gap, in which a
-// verdict would be late.
-func TestWatcher_RenewsAWaitThatRanOut(t *testing.T) {
+// A wait without a change is not an error. The next one begins at once, so that no
+// verdict is late.
+func TestWatcher_WaitsAgainAfterItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{update: func(ctx context.Context, _ client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
@@ -277,8 +279,8 @@ func TestWatcher_RenewsAWaitThatRanOut(t *testing.T) {
 	})
 }
 
-// Where the wait does not work, as past the server's limit of long-running calls,
-// the memo is read instead: every five seconds or so, and not by all at once.
+// If the update fails, as past the server's limit of waiting calls, the memo is
+// read instead, about every five seconds with jitter.
 func TestWatcher_FallsBackToTheMemo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -297,8 +299,8 @@ func TestWatcher_FallsBackToTheMemo(t *testing.T) {
 		read := len(*applied)
 		assert.InDelta(t, 120, read, 30)
 		assert.Equal(t, table(int64(read)), (*applied)[read-1])
-		assert.Contains(t, s.calls, fmt.Sprintf("update watch-%d", read-1), "the wait is tried again, with what the memo told")
-		for i := 1; i < len(s.times)-1; i += 2 { // The last pause is cut short.
+		assert.Contains(t, s.calls, fmt.Sprintf("update watch-%d", read-1), "the wait is tried again with the version of the memo")
+		for i := 1; i < len(s.times)-1; i += 2 { // The end of ctx shortens the last pause.
 			pause := s.times[i].Sub(s.times[i-1])
 			assert.GreaterOrEqual(t, pause, 2500*time.Millisecond)
 			assert.Less(t, pause, 7500*time.Millisecond)
@@ -306,11 +308,11 @@ func TestWatcher_FallsBackToTheMemo(t *testing.T) {
 	})
 }
 
-func TestWatcher_GoesOnAskingWhileTemporalIsOutOfReach(t *testing.T) {
+func TestWatcher_RetriesWhileTemporalIsOutOfReach(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reachable := false
-		back := table(3, entry("carrier", breaker.Open, 5))
+		recovered := table(3, entry("carrier", breaker.Open, 5))
 		s := &server{
 			update: func(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 				if !reachable {
@@ -319,7 +321,7 @@ func TestWatcher_GoesOnAskingWhileTemporalIsOutOfReach(t *testing.T) {
 				if o.Args[0] == int64(3) {
 					return until(ctx)
 				}
-				return answer{table: back}, nil
+				return answer{table: recovered}, nil
 			},
 			describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 				return nil, serviceerror.NewUnavailable("connection refused")
@@ -328,15 +330,15 @@ func TestWatcher_GoesOnAskingWhileTemporalIsOutOfReach(t *testing.T) {
 		w, applied := newWatcher(s)
 		watchFor(w, 10*time.Minute)
 		assert.Empty(t, *applied)
-		assert.Less(t, len(s.calls), 2*10*60/2, "it does not spin")
+		assert.Less(t, len(s.calls), 2*10*60/2, "retries have pauses")
 		reachable = true
 		watchFor(w, time.Minute)
-		assert.Equal(t, []fleet.Table{back}, *applied)
+		assert.Equal(t, []fleet.Table{recovered}, *applied)
 	})
 }
 
-// The server's own deadline comes without the call having waited.
-func TestWatcher_DoesNotSpinOnDeadlinesThatAreNotItsOwn(t *testing.T) {
+// The server's own deadline error may come without any wait.
+func TestWatcher_PausesAfterTheServersDeadlineError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -344,17 +346,17 @@ func TestWatcher_DoesNotSpinOnDeadlinesThatAreNotItsOwn(t *testing.T) {
 		s := &server{}
 		s.update = func(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 			if len(s.calls) > 100 {
-				cancel() // A bubble's time stands still while anything spins.
+				cancel() // The bubble's time does not advance in a loop without pauses.
 			}
 			return nil, client.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded)
 		}
 		w, _ := newWatcher(s)
 		w.Run(ctx)
-		assert.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "asked %d times", len(s.calls))
+		assert.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "%d calls", len(s.calls))
 	})
 }
 
-func TestWatcher_StartsTheBoardThatDoesNotRun(t *testing.T) {
+func TestWatcher_StartsTheBoardIfNoneRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -374,14 +376,14 @@ func TestWatcher_StartsTheBoardThatDoesNotRun(t *testing.T) {
 		require.Len(t, s.started, 1)
 		assert.Equal(t, fleet.BoardID, s.started[0].ID)
 		assert.Equal(t, "toolbreaker", s.started[0].TaskQueue)
-		// A thousand processes start it together, and it is one.
+		// A thousand processes start one board together.
 		assert.Equal(t, enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, s.started[0].WorkflowIDConflictPolicy)
 	})
 }
 
-// A terminated board gives every wait that it knows the same answer for ever, and
-// its memo to whoever reads it: nobody started it anew.
-func TestWatcher_StartsTheBoardThatEndedUnderItsWait(t *testing.T) {
+// The server keeps returning the same error for an update of a terminated board,
+// and its memo can still be read. The watcher must start a new board.
+func TestWatcher_StartsTheBoardIfItEndedDuringTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{describe: func(context.Context) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -404,8 +406,8 @@ func TestWatcher_StartsTheBoardThatEndedUnderItsWait(t *testing.T) {
 	})
 }
 
-// The SDK tries a wait that the server has refused again for as long as it may, and
-// says nothing: to the watcher it goes on. It heard of a change two minutes late.
+// The SDK retries a refused update until its deadline without an error. Without the
+// memo, the watcher would see a change two minutes late.
 func TestWatcher_ReadsTheMemoWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -431,12 +433,12 @@ func TestWatcher_ReadsTheMemoWhileItWaits(t *testing.T) {
 		require.Greater(t, len(late), 30)
 		assert.Less(t, late[0], 23*time.Second)
 		for _, d := range late[1:] {
-			assert.Less(t, d, 8*time.Second, "as soon as where the wait is known not to work")
+			assert.Less(t, d, 8*time.Second, "at the shorter interval, because the wait does not work")
 		}
 	})
 }
 
-func TestWatcher_IsNotHeldUpByTheMemo(t *testing.T) {
+func TestWatcher_DoesNotWaitForTheMemo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -449,15 +451,15 @@ func TestWatcher_IsNotHeldUpByTheMemo(t *testing.T) {
 				if o.Args[0] != int64(0) {
 					return until(ctx)
 				}
-				time.Sleep(25 * time.Second) // A check is under way.
+				time.Sleep(25 * time.Second) // A read of the memo is in progress.
 				return answer{table: table(1)}, nil
 			},
 		}
 		w, _ := newWatcher(s)
-		var told time.Duration
-		w.Apply = func(fleet.Table) { told = time.Since(begun) }
+		var applied time.Duration
+		w.Apply = func(fleet.Table) { applied = time.Since(begun) }
 		watchFor(w, time.Minute)
-		assert.Equal(t, 25*time.Second, told)
+		assert.Equal(t, 25*time.Second, applied)
 	})
 }
 
@@ -487,7 +489,7 @@ func TestWatcher_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// entry is a verdict about a dependency in eu-west.
+// entry returns an entry of a dependency in eu-west.
 func entry(dependency string, state breaker.State, epoch int64) fleet.Entry {
 	return fleet.Entry{
 		Key:     breaker.Key{Dependency: dependency, Region: "eu-west"},
