@@ -118,7 +118,7 @@ func (t *Table) prune(now time.Time) {
 	}
 }
 
-// markdown is what the Temporal UI shows as the board's current details.
+// markdown returns the current details of the board for the Temporal UI.
 func (t Table) markdown() string {
 	if len(t.Entries)+len(t.Polls) == 0 {
 		return "No outage. Every breaker is **closed**."

@@ -8,7 +8,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// markdown is what the Temporal UI shows as the outage's current details.
+// markdown returns the current details of the outage for the Temporal UI.
 func (o *outage) markdown() string {
 	v := o.verdict
 	var s strings.Builder

@@ -1,7 +1,8 @@
-// Package probeworkflow holds the workflows of one outage: [Outage], from
-// suspicion to closed, and its child [Probe], which runs synthetic activities
-// against the dependency while no customer's call may touch it.
+// Package probeworkflow has the workflows of one outage: [Outage], from suspicion
+// to closed, and its child [Probe], which runs synthetic activities against the
+// dependency while customers' calls are refused.
 //
-// No running outage workflow means closed: a healthy fleet costs nothing, and
-// the list of outage workflows in the Temporal UI is the incident log.
+// If no outage workflow runs for a key, its breakers are closed. So a healthy fleet
+// costs nothing, and the list of outage workflows in the Temporal UI is the
+// incident log.
 package probeworkflow

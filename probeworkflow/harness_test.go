@@ -33,7 +33,7 @@ var (
 
 type entry = fleet.Entry
 
-// settings are those of a dependency with a probe.
+// settings returns the settings of a dependency with a probe.
 func settings() probeworkflow.Settings {
 	return probeworkflow.Settings{
 		Key: key,
@@ -53,32 +53,31 @@ func withoutProbe() probeworkflow.Settings {
 	return s
 }
 
-// incident plays one run of an outage workflow. Everything around it is played
-// too: the board hears what is published, the probe workflow finds what it is
-// told to, and the workers report what a test sends.
+// incident runs one outage workflow with fakes of the board, the probe workflow and
+// the workers.
 type incident struct {
 	t   *testing.T
 	env *testsuite.TestWorkflowEnvironment
 
-	// probe says what the n-th round of probes finds, from 1. Default: passed.
+	// probe returns the finding of the n-th round of probes, from 1. Default: passed.
 	probe func(n int) probeworkflow.Finding
-	// probing is how long a round takes. Default: a second.
+	// probing is how long a round of probes takes. Default: one second.
 	probing time.Duration
-	// probed are the rounds that were run.
+	// probed holds the rounds that were run.
 	probed []probeworkflow.ProbeInput
 
-	// fleet is how many workers there are. Default: one.
+	// fleet is the number of workers. Default: one.
 	fleet int
-	// asked are the questions that were put to it.
-	asked []probeworkflow.PollInput
-	// asking is told each question, with its number, from 1.
-	asking func(n int, q fleet.Poll)
-	// dismissals are the entries that say that nothing is down.
+	// polls holds the inputs of the poll activity.
+	polls []probeworkflow.PollInput
+	// onPoll is called with each poll and its number, from 1.
+	onPoll func(n int, p fleet.Poll)
+	// dismissals holds the published dismissals.
 	dismissals []fleet.Entry
 
-	// heard is told each verdict that arrives at the board, with its number,
-	// from 1, before the outage hears that it has arrived.
-	heard func(n int, v breaker.Verdict)
+	// onVerdict is called with each published verdict and its number, from 1, before
+	// the publish activity completes.
+	onVerdict func(n int, v breaker.Verdict)
 
 	mu       sync.Mutex
 	verdicts []breaker.Verdict
@@ -90,24 +89,24 @@ func newIncident(t *testing.T) *incident {
 	t.Helper()
 	i := bareIncident(t)
 	i.env.RegisterWorkflowWithOptions(probeworkflow.Outage, workflow.RegisterOptions{Name: probeworkflow.OutageWorkflow})
-	i.env.RegisterWorkflowWithOptions(i.playProbe, workflow.RegisterOptions{Name: probeworkflow.ProbeWorkflow})
-	i.env.RegisterActivityWithOptions(i.playPublish, activity.RegisterOptions{Name: probeworkflow.PublishActivity})
-	i.env.RegisterActivityWithOptions(i.playAsk, activity.RegisterOptions{Name: probeworkflow.PollActivity})
+	i.env.RegisterWorkflowWithOptions(i.fakeProbe, workflow.RegisterOptions{Name: probeworkflow.ProbeWorkflow})
+	i.env.RegisterActivityWithOptions(i.fakePublish, activity.RegisterOptions{Name: probeworkflow.PublishActivity})
+	i.env.RegisterActivityWithOptions(i.fakePoll, activity.RegisterOptions{Name: probeworkflow.PollActivity})
 	i.env.RegisterActivityWithOptions(func(context.Context) (bool, error) { return false, nil },
 		activity.RegisterOptions{Name: probeworkflow.SearchAttributesActivity})
 	return i
 }
 
-// bareIncident has nothing registered yet.
+// bareIncident returns an incident without registered workflows and activities.
 func bareIncident(t *testing.T) *incident {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	i := &incident{
 		t: t, env: suite.NewTestWorkflowEnvironment(), probing: time.Second,
-		probe: func(int) probeworkflow.Finding { return probeworkflow.Passed },
-		heard: func(int, breaker.Verdict) {},
-		fleet: 1, asking: func(int, fleet.Poll) {},
+		probe:     func(int) probeworkflow.Finding { return probeworkflow.Passed },
+		onVerdict: func(int, breaker.Verdict) {},
+		fleet:     1, onPoll: func(int, fleet.Poll) {},
 	}
 	i.env.SetStartTime(start)
 	i.env.SetTestTimeout(time.Minute)
@@ -115,14 +114,14 @@ func bareIncident(t *testing.T) *incident {
 	return i
 }
 
-func (i *incident) playProbe(ctx workflow.Context, in probeworkflow.ProbeInput) (probeworkflow.ProbeReport, error) {
+func (i *incident) fakeProbe(ctx workflow.Context, in probeworkflow.ProbeInput) (probeworkflow.ProbeReport, error) {
 	i.probed = append(i.probed, in)
 	finding := i.probe(len(i.probed))
 	if err := workflow.Sleep(ctx, i.probing); err != nil {
 		return probeworkflow.ProbeReport{}, err
 	}
 	if finding == broken {
-		return probeworkflow.ProbeReport{}, fmt.Errorf("the probe workflow itself failed")
+		return probeworkflow.ProbeReport{}, fmt.Errorf("the probe workflow failed")
 	}
 	report := probeworkflow.ProbeReport{Finding: finding}
 	calls := 1
@@ -135,24 +134,24 @@ func (i *incident) playProbe(ctx workflow.Context, in probeworkflow.ProbeInput) 
 	return report, nil
 }
 
-// broken is a probe workflow that ends in an error of its own.
+// broken is the finding with which the fake probe workflow returns an error.
 const broken probeworkflow.Finding = "broken"
 
-func (i *incident) playAsk(_ context.Context, in probeworkflow.PollInput) (fleet.Poll, error) {
-	q := in.Poll
-	q.Workers = i.fleet
-	if q.OneIn = in.OneIn; q.OneIn == 0 {
-		q.OneIn = fleet.OneIn(i.fleet)
+func (i *incident) fakePoll(_ context.Context, in probeworkflow.PollInput) (fleet.Poll, error) {
+	p := in.Poll
+	p.Workers = i.fleet
+	if p.OneIn = in.OneIn; p.OneIn == 0 {
+		p.OneIn = fleet.OneIn(i.fleet)
 	}
 	i.mu.Lock()
-	i.asked = append(i.asked, in)
-	n := len(i.asked)
+	i.polls = append(i.polls, in)
+	n := len(i.polls)
 	i.mu.Unlock()
-	i.asking(n, q)
-	return q, nil
+	i.onPoll(n, p)
+	return p, nil
 }
 
-func (i *incident) playPublish(_ context.Context, e fleet.Entry) error {
+func (i *incident) fakePublish(_ context.Context, e fleet.Entry) error {
 	assert.Equal(i.t, key, e.Key)
 	i.mu.Lock()
 	if e.Dismissed {
@@ -164,7 +163,7 @@ func (i *incident) playPublish(_ context.Context, e fleet.Entry) error {
 	i.times = append(i.times, i.env.Now())
 	n := len(i.verdicts)
 	i.mu.Unlock()
-	i.heard(n, e.Verdict)
+	i.onVerdict(n, e.Verdict)
 	return nil
 }
 
@@ -176,9 +175,9 @@ func (i *incident) send(r fleet.Report) {
 	i.env.SignalWorkflow(probeworkflow.ReportSignal, i.numbered(r))
 }
 
-// sendUnnoticed puts a report into the next task that something else brings
-// about, as the server does when both come within moments.
-func (i *incident) sendUnnoticed(r fleet.Report) {
+// sendWithNextTask adds a report to the next workflow task that something else
+// causes.
+func (i *incident) sendWithNextTask(r fleet.Report) {
 	i.env.SignalWorkflowSkippingWorkflowTask(probeworkflow.ReportSignal, i.numbered(r))
 }
 
@@ -190,7 +189,7 @@ func (i *incident) numbered(r fleet.Report) fleet.Report {
 	return r
 }
 
-// run starts the outage with a report that convicts at once.
+// run starts the outage with a report that is enough for a verdict.
 func (i *incident) run(s probeworkflow.Settings) { i.runWith(s, down("worker-1")) }
 
 // runWith starts the outage with these reports.
@@ -209,7 +208,7 @@ func (i *incident) start(in probeworkflow.OutageInput) {
 	require.True(i.t, i.env.IsWorkflowCompleted())
 }
 
-// result is the report of an outage that completed.
+// result returns the report of a completed outage.
 func (i *incident) result() probeworkflow.OutageReport {
 	i.t.Helper()
 	require.NoError(i.t, i.env.GetWorkflowError())
@@ -218,7 +217,7 @@ func (i *incident) result() probeworkflow.OutageReport {
 	return report
 }
 
-// carried is what an outage that continued as new hands to its next run.
+// carried returns the input of the next run of an outage that continued as new.
 func (i *incident) carried() probeworkflow.OutageInput {
 	i.t.Helper()
 	var next *workflow.ContinueAsNewError
@@ -230,7 +229,7 @@ func (i *incident) carried() probeworkflow.OutageInput {
 	return in
 }
 
-// states are the published states in order, as "open" or "recovering 10%".
+// states returns the published states in order, as "open" or "recovering 10%".
 func (i *incident) states() []string {
 	states := []string{}
 	for _, v := range i.ordered() {
@@ -243,17 +242,18 @@ func (i *incident) states() []string {
 	return states
 }
 
-// ordered are the published verdicts by epoch: publishing keeps no order.
+// ordered returns the published verdicts by epoch. The publish activities may
+// complete in any order.
 func (i *incident) ordered() []breaker.Verdict {
 	return slices.SortedFunc(slices.Values(i.verdicts), func(a, b breaker.Verdict) int { return int(a.Epoch - b.Epoch) })
 }
 
-// of are the verdicts of one state.
+// of returns the verdicts of one state.
 func (i *incident) of(state breaker.State) []breaker.Verdict {
 	return slices.DeleteFunc(i.ordered(), func(v breaker.Verdict) bool { return v.State != state })
 }
 
-// cooldowns are the times from each open verdict to its end.
+// cooldowns returns the planned length of each open state.
 func (i *incident) cooldowns() []time.Duration {
 	var cooldowns []time.Duration
 	for n, v := range i.verdicts {
@@ -273,7 +273,7 @@ func (i *incident) status() probeworkflow.Status {
 	return status
 }
 
-// details is what the Temporal UI shows.
+// details returns the current details, which the Temporal UI shows.
 func (i *incident) details() string {
 	i.t.Helper()
 	value, err := i.env.QueryWorkflow("__temporal_workflow_metadata")
@@ -283,17 +283,17 @@ func (i *incident) details() string {
 	return metadata.GetCurrentDetails()
 }
 
-// down is the report of a worker whose breaker tripped.
+// down returns the report of a worker whose breaker tripped.
 func down(worker string) fleet.Report {
 	return fleet.Report{Worker: worker, State: breaker.Closed, Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 20, Failures: 20}}}
 }
 
-// healthy is the report of a worker that reaches the dependency.
+// healthy returns the report of a worker that reaches the dependency.
 func healthy(worker string) fleet.Report {
 	return fleet.Report{Worker: worker, State: breaker.Closed, Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 20}}}
 }
 
-// onRamp is a worker's report of the calls a ramp let pass, as of a verdict.
+// onRamp returns a worker's report of the calls of a ramp under a verdict.
 func onRamp(worker string, v breaker.Verdict, calls, failures int) fleet.Report {
 	return fleet.Report{
 		Worker: worker, State: breaker.Recovering, Epoch: v.Epoch,
@@ -301,18 +301,19 @@ func onRamp(worker string, v breaker.Verdict, calls, failures int) fleet.Report 
 	}
 }
 
-// busy reports more good calls at each step of a ramp, so that none is quiet.
+// busy reports enough new successful calls at each step of a ramp, so that no step
+// needs a probe.
 func (i *incident) busy(_ int, v breaker.Verdict) {
 	if v.State == breaker.Recovering {
 		i.send(onRamp("worker-1", v, 20*(v.Step+1), 0))
 	}
 }
 
-// about asserts a cooldown: a tenth to either side.
+// about asserts that a cooldown is within its jitter of a tenth.
 func about(t *testing.T, want, got time.Duration) {
 	t.Helper()
 	assert.InDelta(t, want.Seconds(), got.Seconds(), want.Seconds()/10)
 }
 
-// wholeStory are the states of an outage that ends at the first try.
-var wholeStory = []string{"open", "half-open", "recovering 10%", "recovering 50%", "recovering 100%", "closed"}
+// allStates are the states of an outage whose first probes and ramp succeed.
+var allStates = []string{"open", "half-open", "recovering 10%", "recovering 50%", "recovering 100%", "closed"}

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxInconclusive is after how many inconclusive rounds of probes in a row the
-	// ramp begins all the same, and its own calls decide.
+	// maxInconclusive is the number of consecutive inconclusive rounds of probes after
+	// which the ramp begins. The calls of the ramp then decide.
 	maxInconclusive = 5
-	// outageHistory is the history length past which an outage continues as new
-	// even when the server does not suggest it yet.
+	// outageHistory is the history length past which an outage continues as new, even
+	// if the server does not suggest it yet.
 	outageHistory = 2000
 )
 
-// OutageInput starts an outage, or the next run of one.
+// OutageInput is the input of each run of an outage.
 type OutageInput struct {
 	Settings Settings `json:"settings"`
 	// Carried is set when an outage continues as new.
@@ -34,7 +34,7 @@ type Carried struct {
 	Round  int            `json:"round"`
 	Reason breaker.Reason `json:"reason"`
 	Report OutageReport   `json:"report"`
-	// HeldOff is until when the dependency asked not to be called.
+	// HeldOff is until when the dependency wants no calls.
 	HeldOff time.Time `json:"held_off,omitzero"`
 	// Fleet is how many workers the last poll counted; 0: unknown.
 	Fleet int `json:"fleet,omitempty"`
@@ -60,7 +60,7 @@ type OutageReport struct {
 	Workers int `json:"workers"`
 }
 
-// Status answers [StateQuery].
+// Status is the result of [StateQuery].
 type Status struct {
 	Verdict   breaker.Verdict `json:"verdict"`
 	Reports   []fleet.Report  `json:"reports"`
@@ -72,9 +72,9 @@ type Status struct {
 // outage is the state of one run.
 type outage struct {
 	Settings
-	// searchable says that the namespace has the search attributes.
+	// searchable: the namespace has the search attributes.
 	searchable bool
-	// signals hold the reports that are not received yet.
+	// signals holds the reports that are not received yet.
 	signals workflow.ReceiveChannel
 	// name is the state that the UI shows: the verdict's, "suspected" or "dismissed".
 	name    string
@@ -82,7 +82,7 @@ type outage struct {
 	verdict breaker.Verdict
 	entered time.Time
 	round   int
-	// heldOff is until when the dependency asked not to be called.
+	// heldOff is until when the dependency wants no calls.
 	heldOff time.Time
 	// fleet is how many workers the last poll counted.
 	fleet     int
@@ -92,7 +92,7 @@ type outage struct {
 }
 
 // Outage is the workflow of one outage of one key: suspected, open, half-open,
-// recovering, closed. Time alone ends each of its states.
+// recovering, closed. Each state ends by time, even without any report.
 func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	o := &outage{
 		Settings: in.Settings,
@@ -108,7 +108,7 @@ func Outage(ctx workflow.Context, in OutageInput) (OutageReport, error) {
 	}
 	workflow.Go(ctx, o.findSearchAttributes)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		// Not Receive: it would hold a report that judge needs.
+		// Receive would take a report that judge needs.
 		for workflow.Await(ctx, func() bool { return o.signals.Len() > 0 }) == nil {
 			o.receive(ctx)
 		}
@@ -151,8 +151,8 @@ func (o *outage) ended(ctx workflow.Context, outcome string) OutageReport {
 	return o.report
 }
 
-// incident goes from open to closed. When the dependency goes down again while the
-// outage closes, it gives the reason for the next incident.
+// incident goes from open to closed. If the dependency goes down again while the
+// outage closes, it returns the reason for the next incident.
 func (o *outage) incident(ctx workflow.Context, reason breaker.Reason) (*breaker.Reason, error) {
 	inconclusive := 0
 	for {
@@ -169,8 +169,8 @@ func (o *outage) incident(ctx workflow.Context, reason breaker.Reason) (*breaker
 			reason = breaker.Reason{Rule: breaker.RuleProbe}
 			continue
 		case Inconclusive:
-			// No probe reached the dependency, so the cooldown stays the same. Such
-			// probes must not keep customers out for ever.
+			// No probe reached the dependency, so the cooldown stays the same. Such probes
+			// must not keep customers' calls refused without end.
 			if inconclusive++; inconclusive < maxInconclusive {
 				continue
 			}
@@ -194,11 +194,11 @@ func (o *outage) open(ctx workflow.Context, reason breaker.Reason) error {
 	if info := workflow.GetInfo(ctx); info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > outageHistory {
 		return o.continueAsNew(ctx, reason)
 	}
-	// Jitter of a tenth either way keeps keys that opened together from being probed
+	// Jitter of up to a tenth, so that keys that opened together are not probed
 	// together.
 	cooldown := o.Breaker.CooldownFor(o.round)
 	cooldown += time.Duration(float64(cooldown) * 0.2 * (random(ctx) - 0.5))
-	// A hold-off only prolongs the cooldown.
+	// A hold-off never shortens the cooldown.
 	cooldown = max(cooldown, min(o.heldOff.Sub(workflow.Now(ctx)), o.Breaker.MaxCooldown))
 	o.report.Rounds++
 	o.enter(ctx, breaker.Verdict{State: breaker.Open, Reason: reason}, cooldown)
@@ -215,12 +215,11 @@ func (o *outage) halfOpen(ctx workflow.Context) (Finding, error) {
 	return o.probe(ctx, o.Breaker.ProbeSuccesses)
 }
 
-// probeTimeout is the latency threshold of the probe's tool: a slow probe has
-// failed.
+// probeTimeout returns the latency threshold of the probe's tool, because a slow
+// probe has failed.
 func (o *outage) probeTimeout() time.Duration { return o.Breaker.LatencyOf(o.Call.Activity) }
 
-// probe runs the probe workflow as a child. Its execution timeout ends it whatever
-// happens.
+// probe runs the probe workflow as a child. Its execution timeout always ends it.
 func (o *outage) probe(ctx workflow.Context, successes int) (Finding, error) {
 	timeout := time.Duration(successes) * (2*o.probeTimeout() + o.Breaker.ProbeInterval + o.Call.QueueTimeout + time.Second)
 	childCtx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
@@ -246,7 +245,7 @@ func (o *outage) probe(ctx workflow.Context, successes int) (Finding, error) {
 	return report.Finding, nil
 }
 
-// recovering lets traffic return by steps. It gives a reason when the dependency is
+// recovering lets traffic return in steps. It returns a reason if the dependency is
 // down again, by the calls of the ramp or by a probe.
 func (o *outage) recovering(ctx workflow.Context) (*breaker.Reason, error) {
 	o.reports.Reset()
@@ -271,8 +270,8 @@ func (o *outage) recovering(ctx workflow.Context) (*breaker.Reason, error) {
 		if down {
 			return &reason, nil
 		}
-		// A step needs evidence. Where the ramp has too few calls, one synthetic call
-		// gives it.
+		// A step needs evidence. If the ramp has too few calls, one synthetic call
+		// provides it.
 		if o.Call == nil || o.rampSamples(first)-before >= o.Breaker.RampMinSamples {
 			continue
 		}
@@ -290,7 +289,7 @@ func (o *outage) recovering(ctx workflow.Context) (*breaker.Reason, error) {
 	return nil, nil
 }
 
-// ramp gives the reports about the calls of this ramp.
+// ramp returns the reports about the calls of this ramp.
 func (o *outage) ramp(firstEpoch int64) []fleet.Report {
 	var ramp []fleet.Report
 	for _, r := range o.reports.All() {
@@ -301,7 +300,7 @@ func (o *outage) ramp(firstEpoch int64) []fleet.Report {
 	return ramp
 }
 
-// rampSamples is how many calls of this ramp have ended.
+// rampSamples returns how many calls of this ramp have ended.
 func (o *outage) rampSamples(firstEpoch int64) int {
 	n := 0
 	for _, r := range o.ramp(firstEpoch) {
@@ -310,7 +309,7 @@ func (o *outage) rampSamples(firstEpoch int64) int {
 	return n
 }
 
-// closed publishes the end of the outage. It gives a reason when the dependency has
+// closed publishes the end of the outage. It returns a reason if the dependency has
 // gone down again meanwhile.
 func (o *outage) closed(ctx workflow.Context) (*breaker.Reason, error) {
 	o.reports.Reset()
@@ -325,16 +324,16 @@ func (o *outage) closed(ctx workflow.Context) (*breaker.Reason, error) {
 	return nil, nil
 }
 
-// leave adds up the time in the state that ends now. Closed does not count: the
-// outage begins and ends there.
+// leave adds the time in the state that ends now to the report. Closed does not
+// count, because the outage begins and ends there.
 func (o *outage) leave(now time.Time) {
 	if o.verdict.State != breaker.Closed {
 		o.report.Seconds[o.verdict.State.String()] += now.Sub(o.entered).Seconds()
 	}
 }
 
-// continueAsNew starts the next run, after every report that has arrived is
-// received.
+// continueAsNew starts the next run. It first receives every report that has
+// arrived.
 func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) error {
 	o.receive(ctx)
 	o.leave(workflow.Now(ctx))
@@ -344,7 +343,7 @@ func (o *outage) continueAsNew(ctx workflow.Context, reason breaker.Reason) erro
 	}})
 }
 
-// random gives a number in [0, 1) that is the same in a replay.
+// random returns a number in [0, 1) that is the same in a replay.
 func random(ctx workflow.Context) float64 {
 	stream := workflow.GetRandomStream(ctx, "toolbreaker/jitter")
 	return float64(stream.Uint64()>>11) / (1 << 53)

@@ -11,11 +11,11 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// onClosing runs f when the first verdict "closed" has arrived at the board,
-// before the outage hears that it has.
+// onClosing runs f when the first verdict of closed is published, before the
+// publish activity completes.
 func (i *incident) onClosing(f func()) {
-	before, done := i.heard, false
-	i.heard = func(n int, v breaker.Verdict) {
+	before, done := i.onVerdict, false
+	i.onVerdict = func(n int, v breaker.Verdict) {
 		before(n, v)
 		if v.State == breaker.Closed && !done {
 			done = true
@@ -24,32 +24,31 @@ func (i *incident) onClosing(f func()) {
 	}
 }
 
-// reopened is a whole outage, and another on its heels.
-var reopened = append(append([]string{}, wholeStory...), wholeStory...)
+// reopened are the states of an outage that opens again while it closes.
+var reopened = append(append([]string{}, allStates...), allStates...)
 
-// The dependency goes down again on the very edge to closed. The server hands
-// the report to this workflow, and this workflow is about to complete: nobody
-// else would ever hear of it.
+// The dependency goes down again while the outage closes. The server delivers the
+// report to this workflow, which must not complete without judging it.
 func TestClosing_ReopensOnAReport(t *testing.T) {
 	t.Parallel()
 	for name, send := range map[string]func(i *incident){
-		"that arrives before the board has heard": func(i *incident) { i.send(down("worker-1")) },
-		"that arrives with the board's answer":    func(i *incident) { i.sendUnnoticed(down("worker-1")) },
-		"that convicts with another": func(i *incident) {
+		"before the verdict is published":   func(i *incident) { i.send(down("worker-1")) },
+		"as the publish activity completes": func(i *incident) { i.sendWithNextTask(down("worker-1")) },
+		"in two reports": func(i *incident) {
 			i.send(down("worker-1"))
-			i.sendUnnoticed(down("worker-2"))
+			i.sendWithNextTask(down("worker-2"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
-			i.heard = i.busy
+			i.onVerdict = i.busy
 			i.onClosing(func() { send(i) })
 			i.run(settings())
 			require.Equal(t, reopened, i.states())
 			again := i.of(breaker.Open)[1]
 			assert.Equal(t, breaker.RuleFailureRate, again.Reason.Rule)
-			assert.Greater(t, again.Epoch, i.of(breaker.Closed)[0].Epoch, "though no time has passed")
+			assert.Greater(t, again.Epoch, i.of(breaker.Closed)[0].Epoch, "the epoch grows although no time has passed")
 			about(t, 20*time.Second, i.cooldowns()[1])
 			report := i.result()
 			assert.Equal(t, "recovered", report.Outcome)
@@ -60,14 +59,14 @@ func TestClosing_ReopensOnAReport(t *testing.T) {
 	}
 }
 
-// While the board is out of reach, the outage lingers, and listens.
+// While the board is out of reach, the outage still judges reports.
 func TestClosing_ReopensWhileTheBoardIsOutOfReach(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.env.OnActivity("BreakerPublish", anything, anything).Return(temporal.NewTimeoutError(0, nil)).After(time.Hour)
 	sent := false
 	i.env.SetOnTimerScheduledListener(func(_ string, d time.Duration) {
-		if d == 10*time.Second && !sent { // The wait for the board to hear.
+		if d == 10*time.Second && !sent { // The wait for the publish activity.
 			sent = true
 			i.at(9*time.Second, func() { i.send(down("worker-1")) })
 		}
@@ -77,19 +76,19 @@ func TestClosing_ReopensWhileTheBoardIsOutOfReach(t *testing.T) {
 	assert.Equal(t, 2, i.result().Rounds)
 }
 
-// What did not convict before is not counted again, and what does not convict
-// now does not either.
-func TestClosing_CompletesOnReportsThatDoNotConvict(t *testing.T) {
+// Reports from before are not counted again. New ones that do not trip the rule do
+// not reopen the outage.
+func TestClosing_CompletesOnReportsThatDoNotTrip(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
-	// Heard on the ramp, where it is about calls of another time.
+	i.onVerdict = i.busy
+	// This report arrives on the ramp and is not about its calls.
 	i.onStep(100, func(breaker.Verdict) { i.send(down("worker-2")) })
 	i.onClosing(func() {
 		i.send(healthy("worker-1"))
 		i.send(onRamp("worker-3", i.verdicts[2], 5, 5))
 	})
 	i.run(settings())
-	assert.Equal(t, wholeStory, i.states())
+	assert.Equal(t, allStates, i.states())
 	assert.Equal(t, 3, i.result().Workers)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// searchedStates notes the state attribute of each upsert.
+// searchedStates records the state attribute of each upsert.
 func (i *incident) searchedStates() *[]string {
 	var states []string
 	i.env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
@@ -32,21 +32,21 @@ func (i *incident) namespaceHasSearchAttributes(answer func(context.Context) (bo
 	i.env.OnActivity(probeworkflow.SearchAttributesActivity, mock.Anything).Return(answer)
 }
 
-func TestSearchAttributes_FollowTheStatesWhereTheNamespaceHasThem(t *testing.T) {
+func TestSearchAttributes_ShowEachState(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.namespaceHasSearchAttributes(func(context.Context) (bool, error) { return true, nil })
 	states := i.searchedStates()
 	i.run(settings())
-	// The first is what was current when the namespace had answered.
+	// The first upsert has the state at the time of the activity's result.
 	if (*states)[0] == "suspected" {
 		*states = (*states)[1:]
 	}
 	assert.Equal(t, []string{"open", "half-open", "recovering", "recovering", "recovering", "closed"}, *states)
 }
 
-func TestSearchAttributes_TellADismissedSuspicion(t *testing.T) {
+func TestSearchAttributes_ShowADismissedSuspicion(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.namespaceHasSearchAttributes(func(context.Context) (bool, error) { return true, nil })
@@ -56,32 +56,32 @@ func TestSearchAttributes_TellADismissedSuspicion(t *testing.T) {
 	assert.Equal(t, []string{"suspected", "dismissed"}, *states)
 }
 
-// Setting one that the namespace lacks would fail the workflow task, again and
-// again, and no outage would ever end.
-func TestSearchAttributes_AreLeftAloneWhereTheNamespaceLacksThem(t *testing.T) {
+// An attribute that the namespace lacks would fail every retry of the workflow
+// task, and no outage would end.
+func TestSearchAttributes_AreNotSetIfTheNamespaceLacksThem(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(context.Context) (bool, error){
-		"lacks them":   func(context.Context) (bool, error) { return false, nil },
-		"may not tell": func(context.Context) (bool, error) { return true, errors.New("permission denied") },
+		"not defined": func(context.Context) (bool, error) { return false, nil },
+		"no access":   func(context.Context) (bool, error) { return true, errors.New("permission denied") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
-			i.heard = i.busy
+			i.onVerdict = i.busy
 			i.namespaceHasSearchAttributes(answer)
 			states := i.searchedStates()
 			i.run(settings())
 			assert.Empty(t, *states)
-			assert.Equal(t, wholeStory, i.states())
+			assert.Equal(t, allStates, i.states())
 		})
 	}
 }
 
-// The namespace is asked beside everything else: the verdict does not wait.
-func TestSearchAttributes_AreSetLateWhereTheAnswerIsLate(t *testing.T) {
+// The check runs concurrently, so the verdict does not wait for it.
+func TestSearchAttributes_AreSetLateIfTheCheckIsLate(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.env.OnActivity(probeworkflow.SearchAttributesActivity, mock.Anything).Return(true, nil).After(5 * time.Second)
 	states := i.searchedStates()
 	i.run(settings())

@@ -21,40 +21,40 @@ import (
 func TestOutage_RunsFromOpenToClosed(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.run(settings())
 
-	assert.Equal(t, wholeStory, i.states())
+	assert.Equal(t, allStates, i.states())
 	assert.Equal(t, i.verdicts, i.ordered(), "published in order")
-	// Past those of any outage before, a terminated one included.
-	assert.Equal(t, start.UnixMilli(), i.asked[0].Poll.Round)
+	// Epochs are greater than those of every earlier outage, even a terminated one.
+	assert.Equal(t, start.UnixMilli(), i.polls[0].Poll.Round)
 	assert.Equal(t, start.UnixMilli()+1, i.verdicts[0].Epoch)
 	for n, v := range i.verdicts {
-		assert.True(t, start.Equal(v.Since), "since when it was opened, to the end")
+		assert.True(t, start.Equal(v.Since), "the time of the first open state")
 		assert.Equal(t, "outage/carrier-api/eu-west", v.Outage)
 		if n > 0 {
 			assert.Greater(t, v.Epoch, i.verdicts[n-1].Epoch)
 		}
 		if v.State != breaker.Closed {
-			assert.Equal(t, breaker.RuleFailureRate, v.Reason.Rule, "%v says why it was opened", v.State)
+			assert.Equal(t, breaker.RuleFailureRate, v.Reason.Rule, "%v has the reason of the outage", v.State)
 			assert.Equal(t, 20, v.Reason.Failures)
 		}
 	}
 
-	// Each state ends when it was announced to.
+	// Each state ends at its announced time.
 	opened, probing, ramp, closed := i.verdicts[0], i.verdicts[1], i.verdicts[2:5], i.verdicts[5]
 	assert.True(t, opened.Next.Equal(i.times[1]))
 	about(t, 10*time.Second, opened.Next.Sub(start))
-	// Three calls of at most two seconds, a second apart: an upper bound.
+	// The upper bound is three calls of two seconds, one second apart.
 	assert.Equal(t, 9*time.Second, probing.Next.Sub(i.times[1]))
-	assert.Equal(t, time.Second, i.times[2].Sub(i.times[1]), "probing ends when the probes do")
+	assert.Equal(t, time.Second, i.times[2].Sub(i.times[1]), "half-open ends with the probes")
 	for step, v := range ramp {
 		assert.Equal(t, step, v.Step)
 		assert.Equal(t, []int{10, 50, 100}[step], v.Share)
 		assert.True(t, v.Next.Equal(i.times[3+step]), "step %d", step)
 		assert.Equal(t, 5*time.Second, v.Next.Sub(i.times[2+step]))
 	}
-	assert.True(t, closed.Next.IsZero(), "closed is due to end never")
+	assert.True(t, closed.Next.IsZero(), "closed has no planned end")
 	assert.Zero(t, closed.Reason)
 	assert.Zero(t, closed.Share)
 }
@@ -68,7 +68,7 @@ func TestOutage_EndsWithAReport(t *testing.T) {
 		}
 		return probeworkflow.Passed
 	}
-	i.heard = func(n int, v breaker.Verdict) {
+	i.onVerdict = func(n int, v breaker.Verdict) {
 		i.busy(n, v)
 		if v.State == breaker.Open {
 			i.send(down("worker-2"))
@@ -82,9 +82,9 @@ func TestOutage_EndsWithAReport(t *testing.T) {
 	assert.Equal(t, "recovered", report.Outcome)
 	assert.True(t, start.Equal(report.Since))
 	assert.True(t, i.times[len(i.times)-1].Equal(report.Ended))
-	assert.Equal(t, "20 of 20 calls failed in 1m0s (over 50%)", report.Reason, "why it was opened first")
+	assert.Equal(t, "20 of 20 calls failed in 1m0s (over 50%)", report.Reason, "the first reason")
 	assert.Equal(t, 2, report.Rounds)
-	assert.Equal(t, 4, report.Probes, "one that failed, three that passed")
+	assert.Equal(t, 4, report.Probes, "one failed, three passed")
 	assert.Equal(t, 2, report.Workers)
 	require.Len(t, report.Seconds, 3)
 	assert.InDelta(t, (cooldowns[0] + cooldowns[1]).Seconds(), report.Seconds["open"], 1e-6)
@@ -93,10 +93,10 @@ func TestOutage_EndsWithAReport(t *testing.T) {
 	assert.InDelta(t, report.Ended.Sub(report.Since).Seconds(), report.Seconds["open"]+report.Seconds["half-open"]+report.Seconds["recovering"], 1e-6)
 }
 
-func TestOutage_ProbesThroughAChildOnTheToolsQueue(t *testing.T) {
+func TestOutage_ProbesThroughAChildWorkflow(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	var child *workflow.Info
 	i.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) { child = info })
 	s := settings()
@@ -105,34 +105,34 @@ func TestOutage_ProbesThroughAChildOnTheToolsQueue(t *testing.T) {
 	require.Len(t, i.probed, 1)
 	assert.Equal(t, probeworkflow.ProbeInput{Key: key, Call: *s.Call, Successes: 3, Timeout: 2 * time.Second, Interval: time.Second}, i.probed[0])
 	assert.Equal(t, "probe/carrier-api/eu-west", child.WorkflowExecution.ID)
-	// Three calls that each wait for a worker, run for twice their time and pause.
-	assert.Equal(t, 3*(8+2*2+1+1)*time.Second, child.WorkflowExecutionTimeout, "over after its lease, whatever happens to it")
+	// Each of three calls may wait for a worker, run for twice its timeout, and pause.
+	assert.Equal(t, 3*(8+2*2+1+1)*time.Second, child.WorkflowExecutionTimeout, "the timeout always ends it")
 }
 
-// A label takes longer than a status: probed by it, a healthy dependency must have
-// the time that a customer's call has, or it never closes.
+// A probe of a slow tool gets the tool's own latency threshold. Otherwise it would
+// always fail, and the key would never close.
 func TestOutage_ProbesWithinTheThresholdOfTheTool(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
-	var lease time.Duration
+	i.onVerdict = i.busy
+	var timeout time.Duration
 	i.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
-		lease = info.WorkflowExecutionTimeout
+		timeout = info.WorkflowExecutionTimeout
 	})
 	s := settings()
 	s.Breaker.ToolLatency = map[string]time.Duration{s.Call.Activity: 20 * time.Second}
 	i.run(s)
 	require.Len(t, i.probed, 1)
 	assert.Equal(t, 20*time.Second, i.probed[0].Timeout)
-	assert.Equal(t, 3*(8+2*20+1+1)*time.Second, lease)
+	assert.Equal(t, 3*(8+2*20+1+1)*time.Second, timeout)
 	probing := i.of(breaker.HalfOpen)[0]
 	assert.Equal(t, 3*(20+1)*time.Second, probing.Next.Sub(i.times[1]))
 }
 
-func TestOutage_CoolsDownLongerEachTimeAProbeFails(t *testing.T) {
+func TestOutage_DoublesTheCooldownAfterEachFailedProbe(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.probe = func(n int) probeworkflow.Finding {
 		if n <= 5 {
 			return probeworkflow.Failed
@@ -153,32 +153,32 @@ func TestOutage_CoolsDownLongerEachTimeAProbeFails(t *testing.T) {
 	assert.Equal(t, 6, i.result().Rounds)
 }
 
-// What the dependency asks for by Retry-After prolongs the wait and never cuts it
-// short, within the cap, whatever a report holds.
-func TestOutage_CoolsDownForAsLongAsTheDependencyAsked(t *testing.T) {
+// A hold-off, as by Retry-After, extends the cooldown up to MaxCooldown and never
+// shortens it.
+func TestOutage_ExtendsTheCooldownByAHoldOff(t *testing.T) {
 	t.Parallel()
-	for asked, want := range map[time.Duration]time.Duration{
+	for holdOff, want := range map[time.Duration]time.Duration{
 		0: 10 * time.Second, 5 * time.Second: 10 * time.Second, 30 * time.Second: 30 * time.Second,
 		time.Hour: 40 * time.Second, -time.Hour: 10 * time.Second, 1<<63 - 1: 40 * time.Second,
 	} {
 		i := newIncident(t)
-		i.heard = i.busy
+		i.onVerdict = i.busy
 		r := down("worker-1")
-		r.HoldOff = asked
+		r.HoldOff = holdOff
 		i.runWith(settings(), r)
 		about(t, want, i.cooldowns()[0])
 	}
 }
 
-// Nobody could ask, so nothing was learnt: a region without workers must not end
-// up in the longest cooldown, and must not be let through either.
-func TestOutage_CoolsDownNoLongerWhenNobodyCouldProbe(t *testing.T) {
+// Inconclusive probes are no evidence, as in a region without workers. They must
+// neither extend the cooldown nor start the ramp.
+func TestOutage_KeepsTheCooldownAfterAnInconclusiveProbe(t *testing.T) {
 	t.Parallel()
 	for _, finding := range []probeworkflow.Finding{probeworkflow.Inconclusive, broken} {
 		t.Run(string(finding), func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
-			i.heard = i.busy
+			i.onVerdict = i.busy
 			i.probe = func(n int) probeworkflow.Finding {
 				if n <= 4 {
 					return finding
@@ -192,33 +192,33 @@ func TestOutage_CoolsDownNoLongerWhenNobodyCouldProbe(t *testing.T) {
 				about(t, 10*time.Second, c)
 			}
 			for _, v := range i.of(breaker.Open) {
-				assert.Equal(t, breaker.RuleFailureRate, v.Reason.Rule, "still for the first reason")
+				assert.Equal(t, breaker.RuleFailureRate, v.Reason.Rule, "the reason stays the same")
 			}
-			assert.Equal(t, wholeStory[2:], i.states()[len(i.states())-4:])
+			assert.Equal(t, allStates[2:], i.states()[len(i.states())-4:])
 		})
 	}
 }
 
-// A probe that never learns anything, a test account that is always told to slow
-// down, must not keep customers out for ever: the ramp asks then.
-func TestOutage_LetsTheRampAskWhenProbesNeverLearnAnything(t *testing.T) {
+// A probe that is always inconclusive, as with a rate-limited test account, must
+// not keep the key open without end. The ramp then decides.
+func TestOutage_StartsTheRampAfterFiveInconclusiveRounds(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.probe = func(int) probeworkflow.Finding { return probeworkflow.Inconclusive }
 	i.run(settings())
-	var story []string
+	var states []string
 	for range 5 {
-		story = append(story, "open", "half-open")
+		states = append(states, "open", "half-open")
 	}
-	assert.Equal(t, append(story, wholeStory[2:]...), i.states())
+	assert.Equal(t, append(states, allStates[2:]...), i.states())
 }
 
-// Past its lease the probe workflow says nothing about the dependency.
-func TestOutage_GoesOnWhenTheProbeNeverEnds(t *testing.T) {
+// A probe workflow that does not complete in time is inconclusive.
+func TestOutage_ContinuesWhenTheProbeDoesNotComplete(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.probing = 24 * time.Hour
 	i.probe = func(n int) probeworkflow.Finding {
 		if n == 2 {
@@ -228,13 +228,12 @@ func TestOutage_GoesOnWhenTheProbeNeverEnds(t *testing.T) {
 	}
 	i.at(12*time.Hour, func() { i.env.CancelWorkflowByID(probeworkflow.ProbeID(key), "") })
 	i.run(settings())
-	assert.Equal(t, append([]string{"open", "half-open"}, wholeStory...), i.states())
+	assert.Equal(t, append([]string{"open", "half-open"}, allStates...), i.states())
 	about(t, 10*time.Second, i.cooldowns()[1])
 }
 
-// A dependency that says outright that it has no synthetic call is asked by the
-// first customers of the ramp.
-func TestOutage_WithoutAProbeGoesIntoTheRamp(t *testing.T) {
+// For a dependency without a synthetic call, the first calls of the ramp decide.
+func TestOutage_WithoutAProbeStartsTheRamp(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.run(withoutProbe())
@@ -249,7 +248,7 @@ func TestOutage_SpreadsItsCooldownsByATenth(t *testing.T) {
 	t.Parallel()
 	const rounds = 200
 	i := newIncident(t)
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.probe = func(n int) probeworkflow.Finding {
 		if n < rounds {
 			return probeworkflow.Failed
@@ -266,7 +265,7 @@ func TestOutage_SpreadsItsCooldownsByATenth(t *testing.T) {
 		about(t, 10*time.Second, c)
 		low, high, sum = min(low, c), max(high, c), sum+c
 	}
-	// Over all of the range, and to either side alike.
+	// The cooldowns cover the whole range evenly.
 	assert.Less(t, low, 9200*time.Millisecond)
 	assert.Greater(t, high, 10800*time.Millisecond)
 	assert.InDelta(t, 10, (sum / rounds).Seconds(), 0.15)
@@ -285,12 +284,12 @@ func TestOutage_EndsWhenCancelledInAnyState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
-			i.heard = i.busy
+			i.onVerdict = i.busy
 			i.probing = 4 * time.Second
 			i.at(c.after, i.env.CancelWorkflow)
 			i.run(settings())
 			assert.True(t, temporal.IsCanceledError(i.env.GetWorkflowError()))
-			assert.Equal(t, []string{c.last, "closed"}, i.states()[len(i.states())-2:], "nobody is to be refused on a dead word")
+			assert.Equal(t, []string{c.last, "closed"}, i.states()[len(i.states())-2:], "a cancelled outage closes the key")
 		})
 	}
 	t.Run("probing on the ramp", func(t *testing.T) {
@@ -299,14 +298,14 @@ func TestOutage_EndsWhenCancelledInAnyState(t *testing.T) {
 		i.onStep(10, func(breaker.Verdict) { i.at(5500*time.Millisecond, i.env.CancelWorkflow) })
 		i.run(settings())
 		assert.True(t, temporal.IsCanceledError(i.env.GetWorkflowError()))
-		assert.Equal(t, append(slices.Clone(wholeStory[:3]), "closed"), i.states())
+		assert.Equal(t, append(slices.Clone(allStates[:3]), "closed"), i.states())
 	})
 	t.Run("closing", func(t *testing.T) {
 		t.Parallel()
 		i := newIncident(t)
 		i.env.OnActivity(probeworkflow.PublishActivity, anything, anything).Return(nil).After(time.Hour)
 		i.env.SetOnTimerScheduledListener(func(_ string, d time.Duration) {
-			if d == 10*time.Second { // The wait for the board to hear.
+			if d == 10*time.Second { // The wait for the publish activity.
 				i.at(5*time.Second, i.env.CancelWorkflow)
 			}
 		})
@@ -326,7 +325,7 @@ func TestStatus_FollowsTheStates(t *testing.T) {
 	look("open", 5*time.Second)
 	look("half-open", 12*time.Second)
 	look("recovering", 17*time.Second)
-	i.heard = func(n int, v breaker.Verdict) {
+	i.onVerdict = func(n int, v breaker.Verdict) {
 		i.busy(n, v)
 		if v.State == breaker.Closed {
 			statuses["closed"] = i.status()
@@ -336,14 +335,14 @@ func TestStatus_FollowsTheStates(t *testing.T) {
 
 	for name, status := range statuses {
 		assert.Equal(t, name, status.Verdict.State.String())
-		assert.Equal(t, i.of(status.Verdict.State)[0], status.Verdict, "as it was published")
+		assert.Equal(t, i.of(status.Verdict.State)[0], status.Verdict, "the published verdict")
 	}
 	assert.Nil(t, statuses["open"].LastProbe)
 	require.NotNil(t, statuses["recovering"].LastProbe)
 	assert.Equal(t, probeworkflow.Passed, statuses["recovering"].LastProbe.Finding)
 	assert.Len(t, statuses["open"].Reports, 2)
 	require.Len(t, statuses["recovering"].Reports, 1)
-	assert.Equal(t, breaker.Recovering, statuses["recovering"].Reports[0].State, "the ramp's reports alone")
+	assert.Equal(t, breaker.Recovering, statuses["recovering"].Reports[0].State, "only the ramp's reports")
 	assert.Empty(t, statuses["closed"].Reports)
 
 	for name, lines := range map[string][]string{
@@ -362,12 +361,12 @@ func TestStatus_FollowsTheStates(t *testing.T) {
 	assert.False(t, strings.Contains(i.details(), "next probe"))
 }
 
-// The board may be out of reach; every state is left by time alone all the same.
-func TestPublishing_FailingForAWhileStopsNothing(t *testing.T) {
+// Each state ends by time, even if the board is out of reach.
+func TestPublishing_TemporaryErrorsDoNotStopTheOutage(t *testing.T) {
 	t.Parallel()
-	told := newIncident(t)
-	told.heard = told.busy
-	told.run(settings())
+	reachable := newIncident(t)
+	reachable.onVerdict = reachable.busy
+	reachable.run(settings())
 
 	i := newIncident(t)
 	failed := 0
@@ -376,16 +375,16 @@ func TestPublishing_FailingForAWhileStopsNothing(t *testing.T) {
 			failed++
 			return errors.New("the board is out of reach")
 		}
-		return i.playPublish(ctx, e)
+		return i.fakePublish(ctx, e)
 	})
-	i.heard = i.busy
+	i.onVerdict = i.busy
 	i.run(settings())
 	assert.Equal(t, 8, failed)
-	assert.Equal(t, wholeStory, i.states(), "what failed is told later")
-	assert.Equal(t, told.result().Seconds, i.result().Seconds, "and nothing waited for it")
+	assert.Equal(t, allStates, i.states(), "failed verdicts are published later")
+	assert.Equal(t, reachable.result().Seconds, i.result().Seconds, "no state waits for the board")
 }
 
-func TestPublishing_FailingForEverStopsNothing(t *testing.T) {
+func TestPublishing_PermanentErrorsDoNotStopTheOutage(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.env.OnActivity(probeworkflow.PublishActivity, anything, anything).Return(temporal.NewNonRetryableApplicationError("", "Gone", nil))
@@ -396,7 +395,7 @@ func TestPublishing_FailingForEverStopsNothing(t *testing.T) {
 }
 
 // The end of an outage waits for the board, but not for long.
-func TestPublishing_HangingDelaysTheEndAlone(t *testing.T) {
+func TestPublishing_HangingDelaysOnlyTheEnd(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.env.OnActivity(probeworkflow.PublishActivity, anything, anything).Return(nil).After(time.Hour)

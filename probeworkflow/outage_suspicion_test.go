@@ -15,12 +15,12 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-func TestSuspicion_ConvictsAtOnceWhereEveryoneHasSpoken(t *testing.T) {
+func TestSuspicion_OpensAtOnceIfAllWorkersHaveReported(t *testing.T) {
 	t.Parallel()
 	for name, reports := range map[string][]fleet.Report{
-		"the only worker":    {down("worker-1")},
-		"two of two":         {down("worker-1"), down("worker-2")},
-		"beside an idle one": {down("worker-1"), {Worker: "idle"}},
+		"the only worker":     {down("worker-1")},
+		"two of two":          {down("worker-1"), down("worker-2")},
+		"one of them is idle": {down("worker-1"), {Worker: "idle"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,8 +35,8 @@ func TestSuspicion_ConvictsAtOnceWhereEveryoneHasSpoken(t *testing.T) {
 	}
 }
 
-// Who does not answer has no traffic, or is gone.
-func TestSuspicion_ConvictsOnceAnswersAreDue(t *testing.T) {
+// A worker that does not answer has no traffic, or has stopped.
+func TestSuspicion_OpensOnceTheFirstAnswersAreDue(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.fleet = 3
@@ -46,22 +46,21 @@ func TestSuspicion_ConvictsOnceAnswersAreDue(t *testing.T) {
 	assert.True(t, start.Add(500*time.Millisecond).Equal(i.times[0]), "opened at %v", i.times[0])
 }
 
-// It asks the fleet, and ends by telling it that nothing is down, and who is in
-// trouble alone.
-func TestSuspicion_IsDismissedByTheCensus(t *testing.T) {
+// The dismissal is published with the outliers.
+func TestSuspicion_IsDismissedByThePoll(t *testing.T) {
 	t.Parallel()
 	few := fleet.Report{Worker: "worker-1", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 9, Failures: 9}}}
 	for name, c := range map[string]struct {
-		reports []fleet.Report
-		workers int
-		alone   []string
-		after   time.Duration
+		reports  []fleet.Report
+		workers  int
+		outliers []string
+		after    time.Duration
 	}{
-		"one bad worker among two":  {[]fleet.Report{down("worker-1"), healthy("worker-2")}, 2, []string{"worker-1"}, 1500 * time.Millisecond},
-		"one bad worker among four": {[]fleet.Report{healthy("worker-1"), down("worker-2"), healthy("worker-3"), healthy("worker-4")}, 4, []string{"worker-2"}, 1500 * time.Millisecond},
-		"nobody with traffic":       {[]fleet.Report{{Worker: "worker-1"}}, 1, nil, 1500 * time.Millisecond},
-		"nobody at all":             {nil, 0, nil, 1500 * time.Millisecond},
-		"never enough calls":        {[]fleet.Report{few}, 1, nil, time.Minute},
+		"one outlier of two":  {[]fleet.Report{down("worker-1"), healthy("worker-2")}, 2, []string{"worker-1"}, 1500 * time.Millisecond},
+		"one outlier of four": {[]fleet.Report{healthy("worker-1"), down("worker-2"), healthy("worker-3"), healthy("worker-4")}, 4, []string{"worker-2"}, 1500 * time.Millisecond},
+		"no traffic":          {[]fleet.Report{{Worker: "worker-1"}}, 1, nil, 1500 * time.Millisecond},
+		"no report":           {nil, 0, nil, 1500 * time.Millisecond},
+		"too few calls":       {[]fleet.Report{few}, 1, nil, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,12 +70,12 @@ func TestSuspicion_IsDismissedByTheCensus(t *testing.T) {
 			report := i.result()
 			assert.Empty(t, i.states())
 			assert.Empty(t, i.probed)
-			require.Len(t, i.asked, 1)
+			require.Len(t, i.polls, 1)
 			require.Len(t, i.dismissals, 1)
 			dismissed := i.dismissals[0]
 			assert.Equal(t, breaker.Closed, dismissed.Verdict.State)
-			assert.Greater(t, dismissed.Verdict.Epoch, i.asked[0].Poll.Round, "it answers the question")
-			assert.Equal(t, c.alone, dismissed.Outliers)
+			assert.Greater(t, dismissed.Verdict.Epoch, i.polls[0].Poll.Round, "the dismissal ends the poll")
+			assert.Equal(t, c.outliers, dismissed.Outliers)
 			assert.Equal(t, probeworkflow.OutageReport{
 				Key: key, Outcome: "dismissed", Ended: start.Add(c.after), Seconds: map[string]float64{}, Workers: c.workers,
 			}, report)
@@ -84,7 +83,7 @@ func TestSuspicion_IsDismissedByTheCensus(t *testing.T) {
 	}
 }
 
-func TestSuspicion_ConvictsAsSoonAsTheReportsDo(t *testing.T) {
+func TestSuspicion_OpensAsSoonAsTheReportsSuffice(t *testing.T) {
 	t.Parallel()
 	one := fleet.Report{Worker: "worker-2", Evidence: breaker.Evidence{Window: breaker.Counts{Samples: 1, Failures: 1}}}
 	i := newIncident(t)
@@ -94,30 +93,30 @@ func TestSuspicion_ConvictsAsSoonAsTheReportsDo(t *testing.T) {
 	require.NotEmpty(t, i.states(), "the newer report of a worker counts")
 	assert.True(t, start.Add(3*time.Second).Equal(i.times[0]), "opened at %v", i.times[0])
 	assert.True(t, start.Add(3*time.Second).Equal(i.result().Since))
-	assert.Less(t, i.asked[0].Poll.Round, i.verdicts[0].Epoch, "the verdict answers the question")
+	assert.Less(t, i.polls[0].Poll.Round, i.verdicts[0].Epoch, "the verdict ends the poll")
 }
 
-// answers lets so many workers answer each question, alike.
+// answers lets n workers answer each poll with the same evidence.
 func (i *incident) answers(n int, e breaker.Evidence) {
-	i.asking = func(_ int, q fleet.Poll) {
+	i.onPoll = func(_ int, p fleet.Poll) {
 		for w := range n {
-			i.send(fleet.Report{Worker: fmt.Sprintf("juror-%d", w), Round: q.Round, Evidence: e})
+			i.send(fleet.Report{Worker: fmt.Sprintf("sampled-%d", w), Round: p.Round, Evidence: e})
 		}
 	}
 }
 
-// A tenth of a large fleet is a hundred workers in trouble, and no outage: they
-// speak up first, and are not the ones to judge.
-func TestSuspicion_OfALargeFleetIsForThoseWhoAreDrawn(t *testing.T) {
+// If a tenth of a large fleet fails, a hundred workers report unasked, but it is no
+// outage. Only the sample counts.
+func TestSuspicion_OfALargeFleetIsDecidedByTheSample(t *testing.T) {
 	t.Parallel()
-	var troubled []fleet.Report
+	var unasked []fleet.Report
 	for w := range 100 {
-		troubled = append(troubled, down(fmt.Sprintf("worker-%d", w)))
+		unasked = append(unasked, down(fmt.Sprintf("worker-%d", w)))
 	}
 	i := newIncident(t)
 	i.fleet = 1000
 	i.answers(30, breaker.Evidence{Window: breaker.Counts{Samples: 100, Failures: 1}})
-	i.runWith(settings(), troubled...)
+	i.runWith(settings(), unasked...)
 	assert.Equal(t, "dismissed", i.result().Outcome)
 	require.Len(t, i.dismissals, 1)
 	assert.Len(t, i.dismissals[0].Outliers, 100)
@@ -126,31 +125,31 @@ func TestSuspicion_OfALargeFleetIsForThoseWhoAreDrawn(t *testing.T) {
 	i.fleet = 1000
 	i.answers(16, breaker.Evidence{Window: breaker.Counts{Samples: 100, Failures: 90}})
 	i.run(settings())
-	assert.Equal(t, wholeStory, i.states())
-	assert.True(t, start.Equal(i.times[0]), "half a jury is enough; opened at %v", i.times[0])
+	assert.Equal(t, allStates, i.states())
+	assert.True(t, start.Equal(i.times[0]), "half of the sample is enough; opened at %v", i.times[0])
 }
 
-// Thirty workers that have seen five calls each cannot tell a p99.
-func TestSuspicion_AsksMoreWhereThoseDrawnHaveSeenLittle(t *testing.T) {
+// Thirty workers with five calls each are too few calls for a p99.
+func TestSuspicion_PollsMoreIfTheSampleHasTooFewCalls(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.fleet = 1000
-	i.asking = func(n int, q fleet.Poll) {
+	i.onPoll = func(n int, p fleet.Poll) {
 		for w := range []int{0, 30, 60}[n] {
-			i.send(fleet.Report{Worker: fmt.Sprintf("worker-%d", w), Round: q.Round, Evidence: breaker.Evidence{
+			i.send(fleet.Report{Worker: fmt.Sprintf("worker-%d", w), Round: p.Round, Evidence: breaker.Evidence{
 				Window: breaker.Counts{Samples: 5}, Hung: w % 30 / 29,
 			}})
 		}
 	}
 	i.runWith(settings(), fleet.Report{Worker: "worker-1", Evidence: breaker.Evidence{Hung: 3}})
-	require.Len(t, i.asked, 2)
-	assert.Equal(t, 20, i.asked[1].OneIn, "of 41, half")
-	assert.Greater(t, i.asked[1].Poll.Round, i.asked[0].Poll.Round)
-	assert.Equal(t, "dismissed", i.result().Outcome, "2 of 302 hang")
+	require.Len(t, i.polls, 2)
+	assert.Equal(t, 20, i.polls[1].OneIn, "half of 41")
+	assert.Greater(t, i.polls[1].Poll.Round, i.polls[0].Poll.Round)
+	assert.Equal(t, "dismissed", i.result().Outcome, "2 of 302 calls hang")
 }
 
-// Signals are delivered at least once and in no order.
-func TestSuspicion_IsNotMovedByALateReport(t *testing.T) {
+// Signals are delivered at least once, in any order.
+func TestSuspicion_IgnoresALateReport(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.fleet = 2
@@ -161,23 +160,23 @@ func TestSuspicion_IsNotMovedByALateReport(t *testing.T) {
 	assert.Equal(t, "dismissed", i.result().Outcome)
 }
 
-// The report that convicts may come with the very task that ends the census.
-func TestSuspicion_HearsTheReportThatArrivesAsItEnds(t *testing.T) {
+// The deciding report may arrive with the workflow task that ends the poll.
+func TestSuspicion_JudgesAReportThatArrivesAsItEnds(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.fleet = 2
-	i.at(1500*time.Millisecond-time.Millisecond, func() { i.sendUnnoticed(down("worker-2")) })
+	i.at(1500*time.Millisecond-time.Millisecond, func() { i.sendWithNextTask(down("worker-2")) })
 	i.runWith(settings(), down("worker-1"), healthy("worker-2"))
-	assert.Equal(t, wholeStory, i.states())
+	assert.Equal(t, allStates, i.states())
 }
 
-// Out of reach of the board it decides by who has spoken.
-func TestSuspicion_OfAFleetThatCannotBeAsked(t *testing.T) {
+// If the board is out of reach, the reports sent unasked decide.
+func TestSuspicion_OpensWithoutAPollIfTheBoardIsOutOfReach(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	i.env.OnActivity(probeworkflow.PollActivity, anything, anything).Return(fleet.Poll{}, errors.New("out of reach"))
 	i.run(settings())
-	assert.Equal(t, wholeStory, i.states())
+	assert.Equal(t, allStates, i.states())
 }
 
 func TestSuspicion_EndsWhenCancelled(t *testing.T) {
@@ -190,9 +189,9 @@ func TestSuspicion_EndsWhenCancelled(t *testing.T) {
 	assert.Empty(t, i.states())
 }
 
-func TestSuspicion_OutlivesAReportThatCannotBeRead(t *testing.T) {
+func TestSuspicion_SurvivesAReportThatCannotBeDecoded(t *testing.T) {
 	t.Parallel()
-	for name, hostile := range map[string]any{
+	for name, invalid := range map[string]any{
 		"text":             "down",
 		"unknown state":    map[string]any{"worker": "worker-9", "state": "exploded"},
 		"counts of a text": map[string]any{"worker": "worker-9", "window": map[string]any{"samples": "many"}},
@@ -200,17 +199,17 @@ func TestSuspicion_OutlivesAReportThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newIncident(t)
-			i.at(500*time.Millisecond, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, hostile) })
+			i.at(500*time.Millisecond, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, invalid) })
 			i.at(time.Second, func() { i.send(down("worker-1")) })
-			i.at(3*time.Second, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, hostile) })
+			i.at(3*time.Second, func() { i.env.SignalWorkflow(probeworkflow.ReportSignal, invalid) })
 			i.runWith(settings())
-			assert.Equal(t, wholeStory, i.states())
+			assert.Equal(t, allStates, i.states())
 			assert.Equal(t, 1, i.result().Workers)
 		})
 	}
 }
 
-func TestSuspicion_IsShownAndCanBeAsked(t *testing.T) {
+func TestSuspicion_IsShownInDetailsAndQuery(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
 	var details string
@@ -223,5 +222,5 @@ func TestSuspicion_IsShownAndCanBeAsked(t *testing.T) {
 	assert.Equal(t, "worker-1", status.Reports[0].Worker)
 	assert.Equal(t, 20, status.Reports[0].Window.Failures)
 	assert.Nil(t, status.LastProbe)
-	assert.Contains(t, i.details(), "is **dismissed**", "and stays so once it has ended")
+	assert.Contains(t, i.details(), "is **dismissed**", "the details stay after the end")
 }

@@ -32,8 +32,8 @@ func (o *outage) receive(ctx workflow.Context) {
 	}
 }
 
-// judge applies a rule to every report that has arrived. It receives first: a report
-// may come with the workflow task that ends a wait, and no other run gets it.
+// judge applies a rule to every report that has arrived. It receives first, because
+// a report may come with the workflow task that ends a wait, and would be lost.
 func (o *outage) judge(ctx workflow.Context, rule fleet.Rule, reports func() []fleet.Report) (breaker.Reason, bool) {
 	o.receive(ctx)
 	return fleet.Judge(rule, reports())
@@ -82,9 +82,9 @@ func (o *outage) pollFleet(ctx workflow.Context) (fleet.PollResult, breaker.Reas
 	}
 }
 
-// startPoll puts a poll on the board and gives it as it was put there. oneIn is
-// that of [fleet.Poll]; 0: as fits the fleet's size. When the board is out of
-// reach, the reports sent unasked decide.
+// startPoll puts a poll on the board and returns it as it was put there. oneIn is
+// that of [fleet.Poll]; 0: by the fleet's size. If the board is out of reach, the
+// reports sent unasked decide.
 func (o *outage) startPoll(ctx workflow.Context, oneIn int) fleet.Poll {
 	o.verdict.Epoch = o.nextEpoch(ctx)
 	poll := fleet.Poll{

@@ -22,15 +22,15 @@ const (
 	Passed Finding = "passed"
 	// Failed: a synthetic call failed or was too slow.
 	Failed Finding = "failed"
-	// Inconclusive: no worker took the call, or its outcome says nothing about the
+	// Inconclusive: no worker took the call, or its outcome is no evidence about the
 	// dependency.
 	Inconclusive Finding = "inconclusive"
 )
 
 const (
 	// ProbeFailed is the type of the interceptor's application error for a synthetic
-	// call that failed. ProbeIgnored is that for one whose outcome says nothing about
-	// the dependency.
+	// call that failed. ProbeIgnored is the type for one whose outcome is no evidence
+	// about the dependency.
 	ProbeFailed  = "ProbeFailed"
 	ProbeIgnored = "ProbeIgnored"
 )
@@ -41,13 +41,13 @@ type ProbeInput struct {
 	Call Call        `json:"call"`
 	// Successes is how many calls in a row must succeed.
 	Successes int `json:"successes"`
-	// Timeout is the latency threshold: a slow probe is a failed probe.
+	// Timeout is the latency threshold. A slow probe has failed.
 	Timeout time.Duration `json:"timeout_ns"`
 	// Interval is the pause between two calls.
 	Interval time.Duration `json:"interval_ns"`
 }
 
-// ProbeReport is how a round of probes ended, call by call.
+// ProbeReport is the result of a round of probes, with each call.
 type ProbeReport struct {
 	Finding Finding      `json:"finding"`
 	Calls   []ProbedCall `json:"calls"`
@@ -61,8 +61,8 @@ type ProbedCall struct {
 	Observed string    `json:"observed,omitempty"`
 }
 
-// Probe runs synthetic calls one at a time, until Successes in a row have
-// succeeded or one did not.
+// Probe runs synthetic calls one at a time, until Successes calls have succeeded or
+// one has not.
 func Probe(ctx workflow.Context, in ProbeInput) (ProbeReport, error) {
 	report := ProbeReport{Finding: Inconclusive}
 	for n := 1; n <= in.Successes; n++ {
@@ -107,8 +107,8 @@ func probeOnce(ctx workflow.Context, in ProbeInput, n int) ProbedCall {
 	}
 }
 
-// judgeProbe reads a synthetic call's error. The history gets the kind of error,
-// never its text.
+// judgeProbe classifies the error of a synthetic call. The history gets the kind of
+// error, never its text.
 func judgeProbe(err error) (Finding, string) {
 	if err == nil {
 		return Passed, ""

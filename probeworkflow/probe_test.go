@@ -34,7 +34,7 @@ type query struct {
 type prober struct {
 	t   *testing.T
 	env *testsuite.TestWorkflowEnvironment
-	// tool is the n-th synthetic call, from 1. Default: it succeeds.
+	// tool returns the error of the n-th synthetic call, from 1. Default: none.
 	tool  func(n int) error
 	calls []query
 	infos []activity.Info
@@ -83,7 +83,7 @@ func (p *prober) details() string {
 	return metadata.GetCurrentDetails()
 }
 
-func TestProbe_PassesAfterSoManyInARow(t *testing.T) {
+func TestProbe_PassesAfterEnoughSuccesses(t *testing.T) {
 	t.Parallel()
 	for _, successes := range []int{1, 3} {
 		p := newProber(t)
@@ -92,11 +92,11 @@ func TestProbe_PassesAfterSoManyInARow(t *testing.T) {
 		require.Len(t, report.Calls, successes)
 		for n, call := range report.Calls {
 			assert.Equal(t, probeworkflow.Passed, call.Finding)
-			assert.True(t, start.Add(time.Duration(n)*time.Second).Equal(call.At), "one at a time, with a pause between")
+			assert.True(t, start.Add(time.Duration(n)*time.Second).Equal(call.At), "one call at a time, with a pause between them")
 			assert.Equal(t, "0s", call.Took)
 			assert.Empty(t, call.Observed)
 		}
-		assert.True(t, start.Add(time.Duration(successes-1)*time.Second).Equal(p.env.Now()), "no pause after the last")
+		assert.True(t, start.Add(time.Duration(successes-1)*time.Second).Equal(p.env.Now()), "no pause after the last call")
 	}
 }
 
@@ -116,19 +116,19 @@ func TestProbe_EndsWithTheFirstFailure(t *testing.T) {
 		last := report.Calls[failing-1]
 		assert.Equal(t, probeworkflow.Failed, last.Finding)
 		assert.Equal(t, "BadGateway", last.Observed)
-		assert.Len(t, p.calls, failing, "a probe is never retried: one call, one answer")
+		assert.Len(t, p.calls, failing, "a probe is never retried")
 	}
 }
 
-func TestProbe_CallsTheToolAsItsCallersDo(t *testing.T) {
+func TestProbe_CallsTheToolOnItsTaskQueue(t *testing.T) {
 	t.Parallel()
 	p := newProber(t)
 	p.run(probeInput(t, 1))
 	assert.Equal(t, []query{{ID: "PROBE-1"}}, p.calls)
-	assert.Equal(t, "tools", p.infos[0].TaskQueue, "on its own task queue")
+	assert.Equal(t, "tools", p.infos[0].TaskQueue, "the tool's task queue")
 }
 
-func TestProbe_OfAToolWithSeveralArguments(t *testing.T) {
+func TestProbe_PassesSeveralArguments(t *testing.T) {
 	t.Parallel()
 	p := newProber(t)
 	var got []any
@@ -145,7 +145,7 @@ func TestProbe_OfAToolWithSeveralArguments(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-func TestProbe_OfAToolWithoutArguments(t *testing.T) {
+func TestProbe_PassesNoArguments(t *testing.T) {
 	t.Parallel()
 	p := newProber(t)
 	called := false
@@ -156,8 +156,7 @@ func TestProbe_OfAToolWithoutArguments(t *testing.T) {
 	assert.True(t, called)
 }
 
-// A call that no worker takes must end, and one that a tool does not end by
-// itself must end too.
+// A call must end if no worker takes it, and if the tool ignores its context.
 func TestProbe_BoundsEveryCall(t *testing.T) {
 	t.Parallel()
 	p := newProber(t)
@@ -168,18 +167,18 @@ func TestProbe_BoundsEveryCall(t *testing.T) {
 	o := spy.options[0]
 	assert.Equal(t, "tools", o.TaskQueue)
 	assert.Equal(t, 8*time.Second, o.ScheduleToStartTimeout)
-	assert.Equal(t, 4*time.Second, o.StartToCloseTimeout, "beyond the interceptor's own deadline, the latency threshold")
+	assert.Equal(t, 4*time.Second, o.StartToCloseTimeout, "longer than the interceptor's deadline, the latency threshold")
 	assert.Equal(t, int32(1), o.RetryPolicy.MaximumAttempts)
-	assert.True(t, o.DisableEagerExecution, "the outage's own worker is not the tool's")
+	assert.True(t, o.DisableEagerExecution, "the outage's worker is not the tool's")
 	assert.Equal(t, "synthetic call 1 of 1 to carrier-api/eu-west", o.Summary)
 }
 
-// spy notes the options of each activity, and ends it in an error of its own if
-// it has one: the server's, which no activity can return.
+// spy records the options of each activity. If err is set, the activity fails with
+// it, as with a server's error that no activity can return.
 type spy struct {
 	interceptor.WorkerInterceptorBase
 	options []workflow.ActivityOptions
-	end     error
+	err     error
 }
 
 func (s *spy) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
@@ -202,81 +201,81 @@ type spyOutbound struct {
 
 func (o *spyOutbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
 	o.spy.options = append(o.spy.options, workflow.GetActivityOptions(ctx))
-	if o.spy.end == nil {
+	if o.spy.err == nil {
 		return o.Next.ExecuteActivity(ctx, activityType, args...)
 	}
 	future, settable := workflow.NewFuture(ctx)
-	settable.SetError(o.spy.end)
+	settable.SetError(o.spy.err)
 	return future
 }
 
-// hunter2 stands for what must not be written down: hosts, credentials, a
-// customer's data.
-const hunter2 = "dial carrier.internal: password hunter2 rejected"
+// secret stands for data that must not be recorded: hosts, credentials, customer
+// data.
+const secret = "dial carrier.internal: password hunter2 rejected"
 
-func TestProbe_JudgesByTheKindOfError(t *testing.T) {
+func TestProbe_ClassifiesErrorsByKind(t *testing.T) {
 	t.Parallel()
 	timeout := func(kind enums.TimeoutType) error {
-		return fmt.Errorf("activity error: %w", temporal.NewTimeoutError(kind, errors.New(hunter2)))
+		return fmt.Errorf("activity error: %w", temporal.NewTimeoutError(kind, errors.New(secret)))
 	}
 	for name, c := range map[string]struct {
-		end      error
+		err      error
 		finding  probeworkflow.Finding
 		observed string
 	}{
-		"no worker took it":          {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_START), probeworkflow.Inconclusive, "no worker took the call"},
-		"it did not end":             {timeout(enums.TIMEOUT_TYPE_START_TO_CLOSE), probeworkflow.Failed, "no answer"},
-		"it did not end in all":      {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE), probeworkflow.Failed, "no answer"},
-		"it gave no sign of life":    {timeout(enums.TIMEOUT_TYPE_HEARTBEAT), probeworkflow.Failed, "no answer"},
-		"it was cancelled":           {temporal.NewCanceledError(hunter2), probeworkflow.Inconclusive, "cancelled"},
-		"anything else":              {errors.New(hunter2), probeworkflow.Failed, "error"},
-		"the interceptor: it failed": {temporal.NewApplicationError("slower than the latency threshold", probeworkflow.ProbeFailed), probeworkflow.Failed, "slower than the latency threshold"},
-		"the interceptor: ignored":   {temporal.NewApplicationError("says nothing about the dependency", probeworkflow.ProbeIgnored), probeworkflow.Inconclusive, "says nothing about the dependency"},
+		"schedule-to-start timeout": {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_START), probeworkflow.Inconclusive, "no worker took the call"},
+		"start-to-close timeout":    {timeout(enums.TIMEOUT_TYPE_START_TO_CLOSE), probeworkflow.Failed, "no answer"},
+		"schedule-to-close timeout": {timeout(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE), probeworkflow.Failed, "no answer"},
+		"heartbeat timeout":         {timeout(enums.TIMEOUT_TYPE_HEARTBEAT), probeworkflow.Failed, "no answer"},
+		"cancelled":                 {temporal.NewCanceledError(secret), probeworkflow.Inconclusive, "cancelled"},
+		"another error":             {errors.New(secret), probeworkflow.Failed, "error"},
+		"interceptor: failed":       {temporal.NewApplicationError("slower than the latency threshold", probeworkflow.ProbeFailed), probeworkflow.Failed, "slower than the latency threshold"},
+		"interceptor: ignored":      {temporal.NewApplicationError("says nothing about the dependency", probeworkflow.ProbeIgnored), probeworkflow.Inconclusive, "says nothing about the dependency"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProber(t)
-			p.env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&spy{end: c.end}}})
+			p.env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&spy{err: c.err}}})
 			report := p.run(probeInput(t, 3))
 			assert.Equal(t, c.finding, report.Finding)
-			require.Len(t, report.Calls, 1, "inconclusive ends it as well")
+			require.Len(t, report.Calls, 1, "the first call that does not pass ends the round")
 			assert.Equal(t, c.finding, report.Calls[0].Finding)
 			assert.Equal(t, c.observed, report.Calls[0].Observed)
-			assertNothingOf(t, hunter2, p, report)
+			assertNotRecorded(t, secret, p, report)
 		})
 	}
 }
 
-// As above, with errors that a tool returned and Temporal carried.
-func TestProbe_WritesDownNothingOfAToolsError(t *testing.T) {
+// Errors that a tool returns pass through Temporal's failure converter.
+func TestProbe_RecordsNoErrorText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		end      error
+		err      error
 		observed string
 	}{
-		"error":             {errors.New(hunter2), "error"},
-		"wrapped":           {fmt.Errorf("asking: %w", errors.New(hunter2)), "wrapError"},
-		"application error": {temporal.NewApplicationErrorWithCause(hunter2, "BadGateway", errors.New(hunter2), hunter2), "BadGateway"},
-		"non-retryable":     {temporal.NewNonRetryableApplicationError(hunter2, "Forbidden", nil, hunter2), "Forbidden"},
+		"error":             {errors.New(secret), "error"},
+		"wrapped":           {fmt.Errorf("asking: %w", errors.New(secret)), "wrapError"},
+		"application error": {temporal.NewApplicationErrorWithCause(secret, "BadGateway", errors.New(secret), secret), "BadGateway"},
+		"non-retryable":     {temporal.NewNonRetryableApplicationError(secret, "Forbidden", nil, secret), "Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProber(t)
-			p.tool = func(int) error { return c.end }
+			p.tool = func(int) error { return c.err }
 			report := p.run(probeInput(t, 3))
 			assert.Equal(t, probeworkflow.Failed, report.Finding)
 			assert.Equal(t, c.observed, report.Calls[0].Observed)
-			assertNothingOf(t, hunter2, p, report)
+			assertNotRecorded(t, secret, p, report)
 		})
 	}
 	panics := newProber(t)
-	panics.tool = func(int) error { panic(hunter2) }
+	panics.tool = func(int) error { panic(secret) }
 	report := panics.run(probeInput(t, 3))
 	assert.Equal(t, probeworkflow.Failed, report.Finding)
-	assertNothingOf(t, hunter2, panics, report)
+	assertNotRecorded(t, secret, panics, report)
 }
 
-func assertNothingOf(t *testing.T, text string, p *prober, report probeworkflow.ProbeReport) {
+func assertNotRecorded(t *testing.T, text string, p *prober, report probeworkflow.ProbeReport) {
 	t.Helper()
 	result, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -284,7 +283,7 @@ func assertNothingOf(t *testing.T, text string, p *prober, report probeworkflow.
 	assert.NotContains(t, p.details(), text)
 }
 
-func TestProbe_TellsHowLongEachCallTook(t *testing.T) {
+func TestProbe_RecordsTheDurationOfEachCall(t *testing.T) {
 	t.Parallel()
 	p := newProber(t)
 	p.env.OnActivity("get_delivery_status", anything, anything).Return("delivered", nil).After(1234567 * time.Microsecond)
@@ -307,7 +306,7 @@ func TestProbe_EndsWhenCancelled(t *testing.T) {
 			p.env.ExecuteWorkflow(probeworkflow.Probe, probeInput(t, 3))
 			require.True(t, p.env.IsWorkflowCompleted())
 			assert.True(t, temporal.IsCanceledError(p.env.GetWorkflowError()), p.env.GetWorkflowError())
-			assert.True(t, start.Add(after).Equal(p.env.Now()), "at once, not with the next call")
+			assert.True(t, start.Add(after).Equal(p.env.Now()), "it ends at once")
 		})
 	}
 }

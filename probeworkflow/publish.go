@@ -10,8 +10,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/fleet"
 )
 
-// publishDeadline bounds how long the end of an outage waits for the board to
-// have the last verdict.
+// publishDeadline bounds how long the end of an outage waits for the last verdict
+// to be published.
 const publishDeadline = 10 * time.Second
 
 // enter moves to the state of v, which is planned to end after d, and publishes
@@ -42,8 +42,8 @@ func (o *outage) publish(ctx workflow.Context, e fleet.Entry) workflow.Future {
 	}), PublishActivity, e)
 }
 
-// publishDismissed tells every worker that nothing is down, and the outliers that
-// the fault is theirs.
+// publishDismissed publishes that the dependency is not down, and which workers are
+// outliers.
 func (o *outage) publishDismissed(ctx workflow.Context) {
 	if ctx.Err() != nil {
 		return
@@ -64,8 +64,8 @@ func (o *outage) publishCancelled(ctx workflow.Context) {
 	_, _ = workflow.AwaitWithTimeout(ctx, publishDeadline, published.IsReady)
 }
 
-// nextEpoch is the time in milliseconds, or one more than the last epoch. So it
-// grows over all outages of a key, also when a terminated one is started again.
+// nextEpoch returns the time in milliseconds, or one more than the last epoch. So
+// it grows over all outages of a key, also after a terminated one.
 func (o *outage) nextEpoch(ctx workflow.Context) int64 {
 	return max(o.verdict.Epoch+1, workflow.Now(ctx).UnixMilli())
 }
@@ -75,7 +75,7 @@ func (o *outage) show(ctx workflow.Context, state string) {
 	o.name = state
 	workflow.SetCurrentDetails(ctx, o.markdown())
 	if o.searchable {
-		// The only error here is an attribute set that is empty.
+		// The only possible error is an empty set of attributes.
 		_ = workflow.UpsertTypedSearchAttributes(ctx,
 			temporal.NewSearchAttributeKeyKeyword(SearchDependency).ValueSet(o.Key.Dependency),
 			temporal.NewSearchAttributeKeyKeyword(SearchRegion).ValueSet(o.Key.Region),

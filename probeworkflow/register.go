@@ -21,16 +21,16 @@ const (
 	PublishActivity = "BreakerPublish"
 	// PollActivity puts a poll of the fleet on the board.
 	PollActivity = "BreakerPoll"
-	// SearchAttributesActivity tells whether the namespace has the search attributes
+	// SearchAttributesActivity returns whether the namespace has the search attributes
 	// of outages.
 	SearchAttributesActivity = "BreakerSearchAttributes"
 )
 
-// Register puts the board, outage and probe workflows, and the activities they
-// need, on a control worker.
+// Register registers the board, outage and probe workflows, and their activities,
+// with a control worker.
 //
-// settings gives the settings of a key's outage, or an error where this process
-// does not know the dependency.
+// settings returns the settings of a key's outage, or an error if this process does
+// not know the dependency.
 func Register(r worker.Registry, c client.Client, taskQueue string, settings func(breaker.Key) (Settings, error)) {
 	name := func(s string) workflow.RegisterOptions {
 		return workflow.RegisterOptions{Name: s, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade}
@@ -51,7 +51,7 @@ type activities struct {
 	settings  func(breaker.Key) (Settings, error)
 }
 
-// StartOutage are the start options of the outage of a key.
+// StartOutage returns the start options of the outage of a key.
 func StartOutage(key breaker.Key, taskQueue string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID: OutageID(key), TaskQueue: taskQueue,
@@ -73,14 +73,14 @@ func (a activities) suspect(ctx context.Context, key breaker.Key) error {
 // PollInput is a poll and how to put it on the board.
 type PollInput struct {
 	Poll fleet.Poll `json:"poll"`
-	// OneIn is that of [fleet.Poll]; 0: as fits the fleet's size.
+	// OneIn is that of [fleet.Poll]; 0: by the fleet's size.
 	OneIn int `json:"one_in,omitempty"`
 	// Reported is how many workers have reported unasked.
 	Reported int `json:"reported"`
 }
 
 // poll counts the fleet and puts the poll on the board, unless all workers have
-// reported. It gives the poll as it was put there.
+// reported. It returns the poll as it was put there.
 func (a activities) poll(ctx context.Context, in PollInput) (fleet.Poll, error) {
 	p := in.Poll
 	var err error
@@ -99,7 +99,7 @@ func (a activities) poll(ctx context.Context, in PollInput) (fleet.Poll, error) 
 }
 
 // seenWithin is how recently a live worker has polled its task queue. A long poll
-// takes a minute.
+// takes up to a minute.
 const seenWithin = 75 * time.Second
 
 // workers counts the control workers. Each process has one.

@@ -28,20 +28,20 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// server stands in for Temporal: only what the activities call is there.
+// server is a fake Temporal client with only the methods that the activities call.
 type server struct {
 	client.Client
 	operatorservice.OperatorServiceClient
 	attributes map[string]enums.IndexedValueType
 	err        error
 
-	// pollers are those of the control task queue.
+	// pollers holds the pollers of the control task queue.
 	pollers []*taskqueue.PollerInfo
 
-	mu       sync.Mutex
-	signals  []signal
-	started  []signal
-	askedFor []string
+	mu         sync.Mutex
+	signals    []signal
+	started    []signal
+	namespaces []string
 }
 
 type signal struct {
@@ -68,7 +68,7 @@ func (s *server) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOption
 
 func (s *server) DescribeTaskQueue(_ context.Context, name string, kind enums.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
 	if name != "toolbreaker" || kind != enums.TASK_QUEUE_TYPE_ACTIVITY {
-		return nil, errors.New("not where control workers poll")
+		return nil, errors.New("not the control task queue")
 	}
 	if s.pollers == nil {
 		return nil, errors.New("permission denied")
@@ -81,11 +81,11 @@ func (s *server) OperatorService() operatorservice.OperatorServiceClient { retur
 func (s *server) ListSearchAttributes(_ context.Context, r *operatorservice.ListSearchAttributesRequest, _ ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.askedFor = append(s.askedFor, r.GetNamespace())
+	s.namespaces = append(s.namespaces, r.GetNamespace())
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: s.attributes}, s.err
 }
 
-// registered is an incident whose own parts are the real ones.
+// registered returns an incident with the real workflows and activities.
 func registered(t *testing.T, s *server) *incident {
 	t.Helper()
 	i := bareIncident(t)
@@ -112,7 +112,7 @@ func call(t *testing.T, s *server, name string, result any, args ...any) error {
 	return i.env.GetWorkflowError()
 }
 
-// The board is started with the first verdict there is, by whoever has it.
+// The first verdict starts the board.
 func TestPublish_SignalsTheBoardAndStartsIt(t *testing.T) {
 	t.Parallel()
 	s := &server{}
@@ -131,7 +131,7 @@ func TestPublish_SignalsTheBoardAndStartsIt(t *testing.T) {
 	assert.Error(t, call(t, s, probeworkflow.PublishActivity, nil, e))
 }
 
-// polling gives so many workers that have polled lately.
+// polling returns n workers that have polled recently.
 func polling(n int) []*taskqueue.PollerInfo {
 	var all []*taskqueue.PollerInfo
 	for i := range n {
@@ -140,35 +140,35 @@ func polling(n int) []*taskqueue.PollerInfo {
 	return all
 }
 
-func TestAsk_CountsTheFleetAndAsksAJuryOfIt(t *testing.T) {
+func TestPoll_CountsTheFleetAndPollsASample(t *testing.T) {
 	t.Parallel()
-	gone := &taskqueue.PollerInfo{Identity: "gone", LastAccessTime: timestamppb.New(time.Now().Add(-4 * time.Minute))}
+	stopped := &taskqueue.PollerInfo{Identity: "stopped", LastAccessTime: timestamppb.New(time.Now().Add(-4 * time.Minute))}
 	for name, c := range map[string]struct {
 		pollers        []*taskqueue.PollerInfo
-		heard          int
-		more           int
+		reported       int
+		givenOneIn     int
 		workers, oneIn int
-		asks           bool
+		polls          bool
 	}{
-		"a small fleet is asked whole":         {pollers: polling(3), heard: 1, workers: 3, oneIn: 1, asks: true},
-		"of a large one some are":              {pollers: polling(1000), heard: 1, workers: 1000, oneIn: 41, asks: true},
-		"or more of them":                      {pollers: polling(1000), heard: 40, more: 7, workers: 1000, oneIn: 7, asks: true},
-		"twice the same worker is one":         {pollers: append(polling(2), polling(2)...), heard: 1, workers: 2, oneIn: 1, asks: true},
-		"who is gone is not counted":           {pollers: append(polling(2), gone), heard: 1, workers: 2, oneIn: 1, asks: true},
-		"nobody is left to ask":                {pollers: polling(2), heard: 2, workers: 2, oneIn: 1},
-		"where none can be counted, all are":   {heard: 1, oneIn: 1, asks: true},
-		"as where nobody has polled for a bit": {pollers: []*taskqueue.PollerInfo{gone}, heard: 1, oneIn: 1, asks: true},
+		"all of a small fleet":      {pollers: polling(3), reported: 1, workers: 3, oneIn: 1, polls: true},
+		"a sample of a large fleet": {pollers: polling(1000), reported: 1, workers: 1000, oneIn: 41, polls: true},
+		"a larger sample":           {pollers: polling(1000), reported: 40, givenOneIn: 7, workers: 1000, oneIn: 7, polls: true},
+		"a worker with two pollers": {pollers: append(polling(2), polling(2)...), reported: 1, workers: 2, oneIn: 1, polls: true},
+		"a stopped worker":          {pollers: append(polling(2), stopped), reported: 1, workers: 2, oneIn: 1, polls: true},
+		"all have reported":         {pollers: polling(2), reported: 2, workers: 2, oneIn: 1},
+		"the count fails":           {reported: 1, oneIn: 1, polls: true},
+		"no recent poller":          {pollers: []*taskqueue.PollerInfo{stopped}, reported: 1, oneIn: 1, polls: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{pollers: c.pollers}
-			in := probeworkflow.PollInput{Poll: fleet.Poll{Key: key, Outage: "outage/carrier-api/eu-west", Round: 7, OneIn: 1}, OneIn: c.more, Reported: c.heard}
-			var q fleet.Poll
-			require.NoError(t, call(t, s, probeworkflow.PollActivity, &q, in))
+			in := probeworkflow.PollInput{Poll: fleet.Poll{Key: key, Outage: "outage/carrier-api/eu-west", Round: 7, OneIn: 1}, OneIn: c.givenOneIn, Reported: c.reported}
+			var p fleet.Poll
+			require.NoError(t, call(t, s, probeworkflow.PollActivity, &p, in))
 			want := in.Poll
 			want.Workers, want.OneIn = c.workers, c.oneIn
-			assert.Equal(t, want, q)
-			if !c.asks {
+			assert.Equal(t, want, p)
+			if !c.polls {
 				assert.Empty(t, s.signals)
 				return
 			}
@@ -193,7 +193,7 @@ func TestSuspect_StartsAnOutageWithTheSettingsOfThisProcess(t *testing.T) {
 	assert.Len(t, s.started, 1)
 }
 
-func TestSearchAttributes_AreThereWhenAllOfThemAreKeywords(t *testing.T) {
+func TestSearchAttributes_ExistIfAllAreKeywords(t *testing.T) {
 	t.Parallel()
 	const keyword, text = enums.INDEXED_VALUE_TYPE_KEYWORD, enums.INDEXED_VALUE_TYPE_TEXT
 	for name, c := range map[string]struct {
@@ -212,15 +212,14 @@ func TestSearchAttributes_AreThereWhenAllOfThemAreKeywords(t *testing.T) {
 			var has bool
 			require.NoError(t, call(t, s, probeworkflow.SearchAttributesActivity, &has))
 			assert.Equal(t, c.want, has)
-			assert.Equal(t, []string{"default-test-namespace"}, s.askedFor, "of the namespace it runs in")
+			assert.Equal(t, []string{"default-test-namespace"}, s.namespaces, "the namespace of the activity")
 		})
 	}
 	assert.Error(t, call(t, &server{err: errors.New("permission denied")}, probeworkflow.SearchAttributesActivity, new(bool)))
 }
 
-// The registered parts fit together: outage, probe workflow, the tool itself and
-// the board.
-func TestRegister_GivesAWholeOutage(t *testing.T) {
+// The registered workflows and activities work together with a tool.
+func TestRegister_RunsAnOutage(t *testing.T) {
 	t.Parallel()
 	s := &server{pollers: polling(1)}
 	i := registered(t, s)

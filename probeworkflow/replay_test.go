@@ -19,7 +19,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// shapes are what there is a history of in the newest version.
+// shapes are the recorded histories of the newest version.
 var shapes = []string{
 	"board", "outage-cancelled", "outage-continued-as-new", "outage-dismissed", "outage-held-off", "outage-in-a-burst",
 	"outage-probe-failed", "outage-recovered", "outage-that-continues-as-new", "outage-tripped-on-the-ramp",
@@ -51,9 +51,9 @@ func replayer(outage any) worker.WorkflowReplayer {
 	return r
 }
 
-// Workflows live for years, over many versions of this code: what any version has
-// begun, every later one must be able to go on with. See `make histories`.
-func TestReplay_OfEveryShapeThatWasRecorded(t *testing.T) {
+// Workflows may run for years. Every later version of the code must replay the
+// histories of each earlier one. See `make histories`.
+func TestReplay_OfEveryRecordedHistory(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/histories/*/*.json.gz")
 	require.NoError(t, err)
@@ -71,8 +71,8 @@ func TestReplay_OfEveryShapeThatWasRecorded(t *testing.T) {
 	assert.ElementsMatch(t, shapes, of)
 }
 
-// A replay that cannot fail shows nothing.
-func TestReplay_FindsAWorkflowThatHasChanged(t *testing.T) {
+// The replay test must fail for a changed workflow.
+func TestReplay_FailsForAChangedWorkflow(t *testing.T) {
 	t.Parallel()
 	changed := func(ctx workflow.Context, in probeworkflow.OutageInput) (probeworkflow.OutageReport, error) {
 		return probeworkflow.OutageReport{}, workflow.Sleep(ctx, 1)

@@ -14,37 +14,37 @@ const (
 	// OutageWorkflow and ProbeWorkflow are the workflow types.
 	OutageWorkflow = "BreakerOutage"
 	ProbeWorkflow  = "BreakerProbe"
-	// ReportSignal brings an outage one [fleet.Report].
+	// ReportSignal carries one [fleet.Report] to an outage.
 	ReportSignal = "report"
-	// StateQuery answers with the outage's [Status].
+	// StateQuery returns the outage's [Status].
 	StateQuery = "state"
 
-	// SearchDependency, SearchRegion and SearchState are the search attributes,
-	// all of type Keyword, by which outages are found.
+	// SearchDependency, SearchRegion and SearchState are the search attributes of
+	// outages. Their type is Keyword.
 	SearchDependency = "BreakerDependency"
 	SearchRegion     = "BreakerRegion"
 	SearchState      = "BreakerState"
 )
 
-// OutageID is the ID of the outage workflow of key. Temporal itself sees to it
-// that there is one at a time.
+// OutageID returns the ID of the outage workflow of key. Temporal guarantees that
+// only one runs at a time.
 func OutageID(key breaker.Key) string { return "outage/" + key.String() }
 
-// ProbeID is the ID of the probe workflow of key.
+// ProbeID returns the ID of the probe workflow of key.
 func ProbeID(key breaker.Key) string { return "probe/" + key.String() }
 
-// Settings are all that an outage workflow is configured by. They reach it as
-// input, so that changed code or configuration still replays.
+// Settings is the configuration of an outage workflow. The workflow gets it as
+// input, so that a replay does not depend on the current configuration.
 type Settings struct {
 	Key breaker.Key `json:"key"`
 	// Breaker has its defaults set.
 	Breaker breaker.Config `json:"breaker"`
-	// Call is the synthetic call; nil for a dependency that says it has none.
+	// Call is the synthetic call; nil if the dependency has none.
 	Call *Call `json:"probe,omitempty"`
 }
 
-// UnmarshalJSON reads what any version has written: a fleet with old and new
-// workers at once keeps going.
+// UnmarshalJSON accepts what any version has written, because old and new workers
+// run at the same time.
 func (s *Settings) UnmarshalJSON(data []byte) error {
 	type plain Settings
 	read := struct {
@@ -63,12 +63,12 @@ func (s *Settings) UnmarshalJSON(data []byte) error {
 // Call is a synthetic call: an activity, its arguments, and where it runs.
 type Call struct {
 	Activity string `json:"activity"`
-	// Args are encoded as the tool's own arguments are.
+	// Args are encoded like the tool's own arguments.
 	Args []Payload `json:"args,omitempty"`
 	// TaskQueue is the tool's own task queue.
 	TaskQueue string `json:"task_queue"`
-	// QueueTimeout bounds the wait for a worker to take the call. A call that
-	// nobody takes says nothing about the dependency.
+	// QueueTimeout bounds the wait for a worker to take the call. A call that no
+	// worker takes is no evidence about the dependency.
 	QueueTimeout time.Duration `json:"queue_timeout_ns"`
 }
 

@@ -14,29 +14,28 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// Operators and dashboards find workflows by these.
-func TestIDs_AreWhatTheDocumentationSays(t *testing.T) {
+// Operators and dashboards find workflows by these IDs.
+func TestIDs_AreAsDocumented(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "outage/carrier-api/eu-west", probeworkflow.OutageID(key))
 	assert.Equal(t, "probe/carrier-api/eu-west", probeworkflow.ProbeID(key))
 	assert.NotEqual(t, probeworkflow.OutageID(key), probeworkflow.OutageID(breaker.Key{Dependency: "carrier-api", Region: "us-east"}))
 }
 
-func TestEncodeArgs_OfNone(t *testing.T) {
+func TestEncodeArgs_AcceptsNone(t *testing.T) {
 	t.Parallel()
 	args, err := probeworkflow.EncodeArgs(converter.GetDefaultDataConverter(), nil)
 	require.NoError(t, err)
 	assert.Empty(t, args)
 }
 
-func TestEncodeArgs_SaysWhatCannotBeEncoded(t *testing.T) {
+func TestEncodeArgs_ReturnsEncodingErrors(t *testing.T) {
 	t.Parallel()
 	_, err := probeworkflow.EncodeArgs(converter.GetDefaultDataConverter(), []any{make(chan int)})
 	assert.Error(t, err)
 }
 
-// Whatever the worker's converter makes of an argument, encrypted bytes
-// included, arrives at the tool as it was.
+// Arguments encoded by any data converter reach the tool unchanged.
 func TestEncodeArgs_SurviveTheSettingsJSON(t *testing.T) {
 	t.Parallel()
 	for name, dc := range map[string]converter.DataConverter{
@@ -53,7 +52,7 @@ func TestEncodeArgs_SurviveTheSettingsJSON(t *testing.T) {
 			require.NoError(t, err)
 			var read probeworkflow.Settings
 			require.NoError(t, json.Unmarshal(data, &read))
-			assert.Equal(t, s, read, "settings travel whole")
+			assert.Equal(t, s, read, "no field is lost")
 
 			var payloads commonpb.Payloads
 			for _, p := range read.Call.Args {
@@ -72,8 +71,8 @@ func TestEncodeArgs_SurviveTheSettingsJSON(t *testing.T) {
 	}
 }
 
-// Of a rolling upgrade: what a newer worker has started, an older one goes on with.
-func TestSettings_AreReadAcrossVersions(t *testing.T) {
+// During a rollout, an older worker may continue what a newer one has started.
+func TestSettings_IgnoreUnknownFields(t *testing.T) {
 	t.Parallel()
 	written, err := json.Marshal(settings())
 	require.NoError(t, err)
