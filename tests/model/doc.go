@@ -1,11 +1,11 @@
-// Package model proves package breaker against a reference that is written to
-// be read, not to be fast: it keeps every sample, sorts, and looks at all of
-// them for each decision. Random sequences of calls, outcomes, clock moves,
-// ticks, verdicts, operators' decisions and configuration changes drive both;
-// they never differ.
+// Package model tests package breaker against a reference implementation. The
+// reference is simple and slow: it keeps every sample and sorts all of them for
+// each decision. Random sequences of calls, outcomes, clock moves, ticks, verdicts,
+// operators' decisions and configuration changes run on both, which must never
+// differ.
 //
 //	go test ./... -rapid.checks=100000
 //
-// It is a module of its own, as is what needs a YAML library, so that neither
-// comes with package breaker.
+// It is a separate module, so that package breaker does not depend on rapid or on a
+// YAML library.
 package model

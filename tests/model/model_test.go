@@ -10,8 +10,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// settings are a configuration whose shares are whole thousandths, so that the
-// reference can compare them as whole numbers.
+// settings is a configuration with its rate and quantile in thousandths, so that
+// the reference compares integers.
 type settings struct {
 	breaker.Config
 	rate, quantile int
@@ -47,17 +47,17 @@ var moves = []time.Duration{
 	0, time.Millisecond, 50 * time.Millisecond, 400 * time.Millisecond, time.Second, 3 * time.Second, 11 * time.Second, time.Minute,
 }
 
-// TestAgainstReference drives a breaker and the reference with one sequence of
-// operations and compares all that can be seen after each.
-func TestAgainstReference(t *testing.T) {
+// Each test runs one sequence of operations on a breaker and on the reference, and
+// compares their visible state after each operation.
+func TestBreaker_EqualsReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSettings(t)
 		c := &clock{elapsed: time.Duration(rapid.IntRange(0, 1<<40).Draw(t, "uptime"))}
 		registry := breaker.NewRegistry(c, nil)
-		luck := rapid.SampledFrom([]float64{0, 0.5, 0.999}).Draw(t, "luck")
-		registry.Random = func() float64 { return luck }
+		random := rapid.SampledFrom([]float64{0, 0.5, 0.999}).Draw(t, "random")
+		registry.Random = func() float64 { return random }
 		b := registry.Get(breaker.Key{Dependency: "carrier-api", Region: "eu-west"}, s.Config)
-		r := &reference{clock: c, luck: luck, config: s.Config, rate: s.rate, quantile: s.quantile, closedSince: c.elapsed}
+		r := &reference{clock: c, random: random, config: s.Config, rate: s.rate, quantile: s.quantile, closedSince: c.elapsed}
 		var calls []*call
 
 		for range rapid.SampledFrom([]int{5, 20, 40, 60}).Draw(t, "operations") {
@@ -85,7 +85,7 @@ func TestAgainstReference(t *testing.T) {
 				if len(calls) == 0 {
 					break
 				}
-				// The newest ones most often, so that calls are short and long.
+				// Mostly the newest calls end, so that there are short and long calls.
 				one := calls[len(calls)-1-min(len(calls)-1, rapid.IntRange(0, 3).Draw(t, "which"))]
 				outcome := rapid.SampledFrom([]breaker.Outcome{breaker.Success, breaker.Success, breaker.Failure, breaker.Failure, breaker.Ignored}).Draw(t, "outcome")
 				one.permit.Done(outcome)
@@ -112,7 +112,7 @@ func TestAgainstReference(t *testing.T) {
 			case "move":
 				c.elapsed += rapid.SampledFrom(moves).Draw(t, "by")
 			case "wait":
-				// To the very edge of what is due next.
+				// The clock moves exactly to the next due time.
 				if r.state != breaker.Closed && r.until > c.elapsed {
 					c.elapsed = r.until
 				}
@@ -148,8 +148,8 @@ func TestAgainstReference(t *testing.T) {
 	})
 }
 
-// ticked lets the reference follow when a refusal has ticked the breaker, as one
-// in 64 does. Which one depends on where goroutines happen to be counted.
+// ticked ticks the reference if a refusal has ticked the breaker. One in 64 does,
+// and which one depends on the goroutine.
 func ticked(r *reference, b *breaker.Breaker) {
 	if r.refused >= 64 && b.Snapshot().Edges != r.edges {
 		r.tick()
@@ -193,5 +193,5 @@ func compare(t *rapid.T, r *reference, b *breaker.Breaker) {
 	if r.state == breaker.Recovering {
 		require.Equal(t, r.share, s.Share, "share")
 	}
-	require.Equal(t, s, b.Snapshot(), "reading changes nothing")
+	require.Equal(t, s, b.Snapshot(), "a snapshot changes nothing")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// clock is a clock that only tests move. Its wall-clock time can jump.
+// clock moves only when a test moves it. Its wall clock can jump.
 type clock struct {
 	elapsed time.Duration
 	jumped  time.Duration
@@ -23,7 +23,7 @@ func (c *clock) Now() time.Time         { return epoch.Add(c.elapsed + c.jumped)
 // call is an admitted call.
 type call struct {
 	permit breaker.Permit
-	// counted calls are in flight for the reference until ended.
+	// counted: the call is in flight for the reference until ended.
 	counted, ended bool
 	generation     int
 	begun, limit   time.Duration
@@ -37,13 +37,13 @@ type sample struct {
 	failed bool
 }
 
-// reference is the specification in plain code.
+// reference is a simple implementation of the specification.
 type reference struct {
 	clock  *clock
 	config breaker.Config
-	// luck is the number that every draw gives.
-	luck float64
-	// rate and quantile are the configuration's, in thousandths.
+	// random is every random number.
+	random float64
+	// rate and quantile are those of the configuration, in thousandths.
 	rate, quantile int
 
 	state      breaker.State
@@ -105,8 +105,8 @@ func count(samples []sample) breaker.Counts {
 	return c
 }
 
-// hung are the calls whose threshold passed a slot ago: a slot is a sixteenth
-// of the power of two below the threshold.
+// hung returns how many calls hang: the slot of their threshold has ended. A slot
+// is a sixteenth of the largest power of two up to the threshold.
 func (r *reference) hung() int {
 	n := 0
 	for _, c := range r.inflight {
@@ -128,7 +128,7 @@ func (r *reference) evidence() breaker.Evidence {
 	return e
 }
 
-// tripped judges by sorting.
+// tripped applies the rules to the sorted latencies.
 func (r *reference) tripped(minimum int) (breaker.Reason, bool) {
 	e := r.evidence()
 	for _, h := range []struct {
@@ -142,7 +142,8 @@ func (r *reference) tripped(minimum int) (breaker.Reason, bool) {
 			}, true
 		}
 	}
-	// Each latency in units of its own threshold; a hung call's is beyond any.
+	// Each latency is divided by its own threshold. That of a hung call is greater
+	// than any.
 	var latencies []float64
 	for _, s := range r.within(r.config.Window) {
 		latencies = append(latencies, float64(s.took)/float64(s.limit))
@@ -192,11 +193,11 @@ func (r *reference) judge() {
 	r.outage = ""
 	now := r.clock.elapsed
 	r.opened = now
-	cooldown += time.Duration((r.luck - 0.5) * 0.2 * float64(cooldown))
+	cooldown += time.Duration((r.random - 0.5) * 0.2 * float64(cooldown))
 	r.hold(now, min(max(cooldown, r.heldOff-now), r.config.MaxCooldown))
 }
 
-// decayed is how many openings in a row still count.
+// decayed returns how many consecutive openings still count.
 func (r *reference) decayed() int {
 	if r.state != breaker.Closed {
 		return r.round
@@ -255,7 +256,7 @@ func (r *reference) nextStep(at time.Duration) {
 	r.enterAt(at, breaker.Closed, breaker.Reason{})
 }
 
-// advance takes what time alone brings.
+// advance takes every transition that is due.
 func (r *reference) advance() {
 	now := r.clock.elapsed
 	for r.state != breaker.Closed && now >= r.until {
@@ -363,8 +364,8 @@ func (r *reference) holdOff(d time.Duration) {
 	}
 }
 
-// configure keeps state and samples. A new width of slices sees each sample in
-// the middle of its old slice.
+// configure keeps the state and the samples. With a new slice width, each sample is
+// in the middle of its old slice.
 func (r *reference) configure(c settings) {
 	if r.config.Window == c.Window && fmt.Sprint(r.config) == fmt.Sprint(c.Config) {
 		return
@@ -389,7 +390,7 @@ func (r *reference) tick() {
 	r.judge()
 }
 
-// allow tells whether the call is let pass, and whether it is counted.
+// allow returns whether the call passes, and whether it is counted.
 func (r *reference) allow(attempt int) (passes, counted bool) {
 	if r.config.Mode == breaker.Off {
 		return true, false

@@ -10,9 +10,9 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// The root module needs no YAML library; a configuration is read and written by
-// the methods that such libraries look for.
-func TestConfigAsYAML(t *testing.T) {
+// The root module needs no YAML library. A configuration has the methods that YAML
+// libraries call.
+func TestConfig_AsYAML(t *testing.T) {
 	var file struct {
 		Dependencies map[string]breaker.Config `yaml:"dependencies"`
 	}
@@ -49,7 +49,7 @@ dependencies:
 	require.Equal(t, carrier, read)
 }
 
-func TestConfigAsYAMLNamesEveryMistake(t *testing.T) {
+func TestConfig_AsYAMLNamesEveryError(t *testing.T) {
 	var c breaker.Config
 	err := yaml.Unmarshal([]byte("window: 60\nlatncy: 2s\nmin_samples: many\n"), &c)
 	require.ErrorContains(t, err, `window: 60 is not a duration; write it as text with a unit, such as "30s"`)
@@ -57,6 +57,6 @@ func TestConfigAsYAMLNamesEveryMistake(t *testing.T) {
 	require.ErrorContains(t, err, `min_samples: "many" is not a whole number`)
 	require.Zero(t, c)
 
-	require.Error(t, yaml.Unmarshal([]byte("window: 3s\nwindow: 4s\n"), &c), "a field given twice")
+	require.Error(t, yaml.Unmarshal([]byte("window: 3s\nwindow: 4s\n"), &c), "a duplicate field")
 	require.Error(t, yaml.Unmarshal([]byte("- window\n"), &c))
 }
