@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// draw plots how long a hanging dependency goes unnoticed, by traffic and size.
+// draw plots the time until every breaker is open for a hanging dependency, by
+// traffic and fleet size.
 func draw(r report, file string) error {
 	p := plot.New()
 	p.Title.Text = "Every call hangs: from the fault until every breaker of the fleet is open (99.9 % of runs)"

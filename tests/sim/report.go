@@ -8,39 +8,38 @@ import (
 	"text/tabwriter"
 )
 
-// report is what sim-report.json holds. Times are in seconds; null: it never
-// came to that.
+// report is the content of sim-report.json. Times are in seconds; null: never.
 type report struct {
-	Seed         uint64         `json:"seed"`
-	OneBadWorker []badWorkerRow `json:"one_bad_worker"`
-	TrueOutage   []outageRow    `json:"true_outage"`
-	HealthyNoise []noiseRow     `json:"healthy_noise"`
+	Seed         uint64       `json:"seed"`
+	OneOutlier   []outlierRow `json:"one_bad_worker"`
+	TrueOutage   []outageRow  `json:"true_outage"`
+	HealthyNoise []noiseRow   `json:"healthy_noise"`
 }
 
-type badWorkerRow struct {
-	Workers     int `json:"workers"`
-	Runs        int `json:"runs"`
-	Convictions int `json:"convictions"`
+type outlierRow struct {
+	Workers   int `json:"workers"`
+	Runs      int `json:"runs"`
+	Confirmed int `json:"convictions"`
 }
 
 type outageRow struct {
 	Fault          string  `json:"fault"`
 	Workers        int     `json:"workers"`
 	CallsPerSecond float64 `json:"calls_per_second"`
-	// Runs are those in which all that all workers knew came to be enough within
-	// three minutes, Others those in which it never did.
+	// Runs counts the runs in which the evidence of all workers sufficed within three
+	// minutes, Others the other runs.
 	Runs   int `json:"runs"`
 	Others int `json:"others"`
-	// ConvictedShare is the share confirmed within the latency threshold and a
-	// second of that.
-	ConvictedShare *float64 `json:"convicted_share"`
-	// Seconds are from there to the conviction; before it they are negative.
+	// ConfirmedShare is the share of runs confirmed at most maxDelay after that.
+	ConfirmedShare *float64 `json:"convicted_share"`
+	// Seconds are the times from there until the outage is confirmed. They may be
+	// negative.
 	SecondsP50  *float64 `json:"seconds_p50"`
 	SecondsP999 *float64 `json:"seconds_p999"`
-	// FaultToOpen is from the fault until every breaker was open.
+	// FaultToOpen is the time from the fault until every breaker is open.
 	FaultToOpenP50  *float64 `json:"fault_to_all_open_p50"`
 	FaultToOpenP999 *float64 `json:"fault_to_all_open_p999"`
-	// Signals are all that workers sent, up to the verdict.
+	// Signals counts the messages of all workers up to the verdict.
 	SignalsP50 int `json:"signals_p50"`
 	SignalsMax int `json:"signals_max"`
 }
@@ -51,28 +50,29 @@ type noiseRow struct {
 	FailureShare   float64 `json:"failure_share"`
 	Hours          float64 `json:"hours"`
 	Suspicions     int     `json:"suspicions"`
-	Convictions    int     `json:"convictions"`
-	// Signals are all that workers sent.
+	Confirmed      int     `json:"convictions"`
+	// Signals counts the messages of all workers.
 	Signals int `json:"signals"`
 }
 
-// within is how long after there is evidence enough a conviction is in time.
-var within = (config.Latency).Seconds() + 1
+// maxDelay is how many seconds after the evidence suffices an outage must be
+// confirmed: the latency threshold and one second.
+var maxDelay = (config.Latency).Seconds() + 1
 
-// row sums up the runs of one cell.
+// row summarizes the runs of one cell.
 func row(workers int, rate float64, f fault, runs []outage) outageRow {
 	r := outageRow{Fault: f.String(), Workers: workers, CallsPerSecond: rate}
 	var late, open []float64
 	var signals []int
 	inTime := 0
 	for _, o := range runs {
-		if math.IsInf(o.enough, 1) {
+		if math.IsInf(o.suffices, 1) {
 			r.Others++
 			continue
 		}
 		r.Runs++
-		late, open, signals = append(late, o.confirmed-o.enough), append(open, o.allOpen), append(signals, o.signals)
-		if o.confirmed-o.enough <= within {
+		late, open, signals = append(late, o.confirmed-o.suffices), append(open, o.allOpen), append(signals, o.signals)
+		if o.confirmed-o.suffices <= maxDelay {
 			inTime++
 		}
 	}
@@ -80,7 +80,7 @@ func row(workers int, rate float64, f fault, runs []outage) outageRow {
 		return r
 	}
 	share := float64(inTime) / float64(r.Runs)
-	r.ConvictedShare = &share
+	r.ConfirmedShare = &share
 	r.SecondsP50, r.SecondsP999 = quantile(late, 0.5), quantile(late, 0.999)
 	r.FaultToOpenP50, r.FaultToOpenP999 = quantile(open, 0.5), quantile(open, 0.999)
 	slices.Sort(signals)
@@ -88,7 +88,7 @@ func row(workers int, rate float64, f fault, runs []outage) outageRow {
 	return r
 }
 
-// quantile is by nearest rank; nil for what never came.
+// quantile returns the quantile by nearest rank; nil if it is infinite.
 func quantile(values []float64, q float64) *float64 {
 	slices.Sort(values)
 	v := values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
@@ -106,31 +106,31 @@ func seconds(v *float64) string {
 	return fmt.Sprintf("%.2f", *v)
 }
 
-// print writes the tables for people.
+// print writes the tables.
 func (r report) print(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "\nOne bad worker among healthy ones (0.1 to 20 calls a second, 1 %% fail by chance)\n\n")
-	fmt.Fprintln(t, "workers\truns\tconvictions\t")
-	for _, b := range r.OneBadWorker {
-		fmt.Fprintf(t, "%d\t%d\t%d\t\n", b.Workers, b.Runs, b.Convictions)
+	fmt.Fprintf(out, "\nOne outlier in a healthy fleet (0.1 to 20 calls a second, 1 %% fail at random)\n\n")
+	fmt.Fprintln(t, "workers\truns\tconfirmed\t")
+	for _, b := range r.OneOutlier {
+		fmt.Fprintf(t, "%d\t%d\t%d\t\n", b.Workers, b.Runs, b.Confirmed)
 	}
 	_ = t.Flush()
-	fmt.Fprintf(out, "\nTrue outage: seconds from evidence enough (everything that all workers know convicts) to the conviction\n\n")
-	fmt.Fprintln(t, "fault\tworkers\tcalls/s each\truns\tin time\tp50\tp99.9\tfault to all open p50\tp99.9\tsignals p50\tmost\t")
+	fmt.Fprintf(out, "\nTrue outage: seconds from when the evidence of all workers suffices until the outage is confirmed\n\n")
+	fmt.Fprintln(t, "fault\tworkers\tcalls/s each\truns\tin time\tp50\tp99.9\tfault to all open p50\tp99.9\tsignals p50\tmax\t")
 	for _, o := range r.TrueOutage {
 		share := "–"
-		if o.ConvictedShare != nil {
-			share = fmt.Sprintf("%.2f%%", 100**o.ConvictedShare)
+		if o.ConfirmedShare != nil {
+			share = fmt.Sprintf("%.2f%%", 100**o.ConfirmedShare)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%g\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", o.Fault, o.Workers, o.CallsPerSecond, o.Runs, share,
 			seconds(o.SecondsP50), seconds(o.SecondsP999), seconds(o.FaultToOpenP50), seconds(o.FaultToOpenP999), o.SignalsP50, o.SignalsMax)
 	}
 	_ = t.Flush()
-	fmt.Fprintf(out, "\nHealthy fleet, some calls fail by chance\n\n")
-	fmt.Fprintln(t, "workers\tcalls/s each\tfail\thours\tsuspicions\tan hour\tconvictions\tsignals an hour\t")
+	fmt.Fprintf(out, "\nHealthy fleet, some calls fail at random\n\n")
+	fmt.Fprintln(t, "workers\tcalls/s each\tfail\thours\tsuspicions\tan hour\tconfirmed\tsignals an hour\t")
 	for _, n := range r.HealthyNoise {
 		fmt.Fprintf(t, "%d\t%.3g\t%g%%\t%g\t%d\t%.2g\t%d\t%.0f\t\n", n.Workers, n.CallsPerSecond, 100*n.FailureShare, n.Hours,
-			n.Suspicions, float64(n.Suspicions)/n.Hours, n.Convictions, float64(n.Signals)/n.Hours)
+			n.Suspicions, float64(n.Suspicions)/n.Hours, n.Confirmed, float64(n.Signals)/n.Hours)
 	}
 	_ = t.Flush()
 }

@@ -10,90 +10,90 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// config is the breaker's default.
+// config is the default configuration.
 var config = breaker.Config{}.WithDefaults()
 
-// newWorld makes a fleet whose workers have been at work for a whole window. rate
-// gives each worker's.
-func newWorld(seed uint64, workers int, rate func(*rand.Rand) float64, noise float64) *world {
+// newSimulation returns a fleet whose workers have made calls for a full window. rate
+// returns the calls a second of each worker.
+func newSimulation(seed uint64, workers int, rate func(*rand.Rand) float64, noise float64) *simulation {
 	random := rand.New(rand.NewPCG(seed, 0x746f6f6c))
-	w := &world{clock: &clock{}, config: config, random: random, latencies: measured}
+	s := &simulation{clock: &clock{}, config: config, random: random, latencies: measured}
 	for i := range workers {
-		// Each lives through its past by itself.
-		w.clock.now = 0
-		p := newProcess(fmt.Sprintf("%d.1@host-%d", 1000+i%7, i), config, w.clock, random, rate(random), noise)
+		// Each worker makes its past calls separately.
+		s.clock.now = 0
+		p := newProcess(fmt.Sprintf("%d.1@host-%d", 1000+i%7, i), config, s.clock, random, rate(random), noise)
 		for p.next < config.Window {
-			w.clock.now = p.next
+			s.clock.now = p.next
 			p.call()
 		}
-		w.clock.now = config.Window
+		s.clock.now = config.Window
 		p.tick += config.Window
-		p.plan()
-		w.processes = append(w.processes, p)
+		p.schedule()
+		s.processes = append(s.processes, p)
 	}
-	return w
+	return s
 }
 
 func always(rate float64) func(*rand.Rand) float64 {
 	return func(*rand.Rand) float64 { return rate }
 }
 
-// oneBadWorker tells whether a fleet convicts a dependency that one worker alone
-// cannot reach.
-func oneBadWorker(seed uint64, workers int) bool {
-	w := newWorld(seed, workers, func(r *rand.Rand) float64 { return logUniform(r, 0.1, 20) }, 0.01)
-	w.processes[0].fault = []fault{failing, hanging}[seed%2]
-	for end := w.clock.now + 40*time.Second; w.clock.now < end && w.confirmed == 0; {
-		w.pass()
+// oneOutlier returns whether a fleet confirms an outage of a dependency that only
+// one worker cannot reach.
+func oneOutlier(seed uint64, workers int) bool {
+	s := newSimulation(seed, workers, func(r *rand.Rand) float64 { return logUniform(r, 0.1, 20) }, 0.01)
+	s.processes[0].fault = []fault{failing, hanging}[seed%2]
+	for end := s.clock.now + 40*time.Second; s.clock.now < end && s.confirmed == 0; {
+		s.pass()
 	}
-	return w.confirmed > 0
+	return s.confirmed > 0
 }
 
-// outage is what one true outage came to, in seconds.
+// outage is the result of one true outage, in seconds.
 type outage struct {
-	// enough is from the fault until all that all workers know convicts, and goes on
-	// doing so up to the conviction, or for longer than that may take; +Inf where that
-	// never came.
-	enough float64
-	// confirmed and allOpen are from the fault; +Inf: never.
+	// suffices is the time from the fault until the evidence of all workers trips the
+	// rule, and keeps doing so until the outage is confirmed or maxDelay has passed;
+	// +Inf: never.
+	suffices float64
+	// confirmed and allOpen are times from the fault; +Inf: never.
 	confirmed, allOpen float64
 	signals            int
 }
 
-// trueOutage plays an outage until every breaker is open, for at most three
+// trueOutage simulates an outage until every breaker is open, for at most three
 // minutes.
 func trueOutage(seed uint64, workers int, rate float64, f fault) outage {
-	w := newWorld(seed, workers, always(rate), 0)
-	for _, p := range w.processes {
+	s := newSimulation(seed, workers, always(rate), 0)
+	for _, p := range s.processes {
 		p.fault = f
 	}
-	broke := w.clock.now
-	since := func(at time.Duration) float64 { return (at - broke).Seconds() }
-	o := outage{enough: math.Inf(1), confirmed: math.Inf(1), allOpen: math.Inf(1)}
-	looks := 0
-	for w.clock.now < broke+3*time.Minute {
-		w.pass()
-		if looks++; looks%5 == 0 && w.confirmed == 0 && since(w.clock.now)-o.enough <= within {
-			if !w.enough() {
-				o.enough = math.Inf(1)
-			} else if math.IsInf(o.enough, 1) {
-				o.enough = since(w.clock.now)
+	began := s.clock.now
+	since := func(at time.Duration) float64 { return (at - began).Seconds() }
+	o := outage{suffices: math.Inf(1), confirmed: math.Inf(1), allOpen: math.Inf(1)}
+	steps := 0
+	for s.clock.now < began+3*time.Minute {
+		s.pass()
+		if steps++; steps%5 == 0 && s.confirmed == 0 && since(s.clock.now)-o.suffices <= maxDelay {
+			if !s.suffices() {
+				o.suffices = math.Inf(1)
+			} else if math.IsInf(o.suffices, 1) {
+				o.suffices = since(s.clock.now)
 			}
 		}
-		if w.confirmed == 0 || len(w.coming) > 0 && w.told == 0 {
+		if s.confirmed == 0 || len(s.coming) > 0 && s.applied == 0 {
 			continue
 		}
-		if !slices.ContainsFunc(w.processes, func(p *process) bool { return p.opened == 0 }) {
+		if !slices.ContainsFunc(s.processes, func(p *process) bool { return p.opened == 0 }) {
 			break
 		}
 	}
-	o.signals = w.signals
-	if w.confirmed > 0 {
-		o.confirmed = since(w.confirmed)
-		o.enough = min(o.enough, o.confirmed)
+	o.signals = s.signals
+	if s.confirmed > 0 {
+		o.confirmed = since(s.confirmed)
+		o.suffices = min(o.suffices, o.confirmed)
 	}
 	last := time.Duration(0)
-	for _, p := range w.processes {
+	for _, p := range s.processes {
 		if p.opened == 0 {
 			return o
 		}
@@ -103,18 +103,18 @@ func trueOutage(seed uint64, workers int, rate float64, f fault) outage {
 	return o
 }
 
-// noise is what a healthy fleet came to.
-type noise struct{ suspicions, convictions, signals int }
+// noise is the result of a healthy fleet.
+type noise struct{ suspicions, confirmed, signals int }
 
-// healthyNoise plays a healthy fleet in which a share of calls fails.
+// healthyNoise simulates a healthy fleet in which a share of calls fails at random.
 func healthyNoise(seed uint64, workers int, rate, share, hours float64) noise {
-	w := newWorld(seed, workers, always(rate), share)
-	for end := w.clock.now + time.Duration(hours*float64(time.Hour)); w.clock.now < end; {
-		w.pass()
+	s := newSimulation(seed, workers, always(rate), share)
+	for end := s.clock.now + time.Duration(hours*float64(time.Hour)); s.clock.now < end; {
+		s.pass()
 	}
-	n := noise{suspicions: w.suspicions, signals: w.signals}
-	if w.confirmed > 0 {
-		n.convictions = 1
+	result := noise{suspicions: s.suspicions, signals: s.signals}
+	if s.confirmed > 0 {
+		result.confirmed = 1
 	}
-	return n
+	return result
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small is a plan of seconds.
+// small returns a plan that runs for seconds.
 func small(seed uint64) plan {
 	return plan{
 		seed: seed, runs: 30, outages: 10, work: 1e5,
@@ -22,42 +22,42 @@ func small(seed uint64) plan {
 	}
 }
 
-func TestSimulation_FindsEachOutageAndNoOther(t *testing.T) {
+func TestSimulation_ConfirmsEveryOutageAndNothingElse(t *testing.T) {
 	t.Parallel()
-	r := small(1).play(func(string) {})
-	for _, b := range r.OneBadWorker {
-		assert.Zero(t, b.Convictions, "one bad worker of %d", b.Workers)
+	r := small(1).simulate(func(string) {})
+	for _, b := range r.OneOutlier {
+		assert.Zero(t, b.Confirmed, "one outlier of %d workers", b.Workers)
 	}
-	judged := 0
+	checked := 0
 	for _, o := range r.TrueOutage {
-		// Of a fleet with a call or two for each that a limit takes, one may be found
-		// late: what it has seen is now enough and now not.
+		// With up to twice the minimum of calls, the evidence may suffice only at times.
+		// Such an outage may be confirmed late.
 		if o.Runs > 0 && 60*float64(o.Workers)*o.CallsPerSecond > 2*float64(config.MinSamples) {
-			judged++
-			assert.InDelta(t, 1, *o.ConvictedShare, 0.001, "%s, %d workers, %v calls a second", o.Fault, o.Workers, o.CallsPerSecond)
+			checked++
+			assert.InDelta(t, 1, *o.ConfirmedShare, 0.001, "%s, %d workers, %v calls a second", o.Fault, o.Workers, o.CallsPerSecond)
 		}
 	}
-	assert.Greater(t, judged, 20)
+	assert.Greater(t, checked, 20)
 	for _, n := range r.HealthyNoise {
-		assert.Zero(t, n.Convictions)
-		assert.LessOrEqual(t, n.Suspicions, 4, "until it has learnt what is noise")
+		assert.Zero(t, n.Confirmed)
+		assert.LessOrEqual(t, n.Suspicions, 4, "suspicions end once the noise is known")
 		if n.FailureShare == 0 {
 			assert.Zero(t, n.Signals, "a healthy fleet costs nothing")
 		}
 	}
 }
 
-func TestSimulation_IsDrawnFromItsSeedAlone(t *testing.T) {
+func TestSimulation_DependsOnlyOnItsSeed(t *testing.T) {
 	t.Parallel()
-	play := func(seed uint64) string {
+	simulate := func(seed uint64) string {
 		p := small(seed)
 		p.runs, p.outages, p.work, p.sizes = 10, 10, 1e5, []int{3, 40}
-		data, err := json.Marshal(p.play(func(string) {}))
+		data, err := json.Marshal(p.simulate(func(string) {}))
 		require.NoError(t, err)
 		return string(data)
 	}
-	assert.Equal(t, play(7), play(7))
-	assert.NotEqual(t, play(7), play(8))
+	assert.Equal(t, simulate(7), simulate(7))
+	assert.NotEqual(t, simulate(7), simulate(8))
 }
 
 func TestDraw_WritesAPicture(t *testing.T) {
@@ -65,6 +65,6 @@ func TestDraw_WritesAPicture(t *testing.T) {
 	p := small(1)
 	p.runs, p.outages, p.work = 5, 5, 1e5
 	file := filepath.Join(t.TempDir(), "sim.svg")
-	require.NoError(t, draw(p.play(func(string) {}), file))
+	require.NoError(t, draw(p.simulate(func(string) {}), file))
 	assert.FileExists(t, file)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/toolbreaker/toolbreaker/fleet/member"
 )
 
-// step is how finely time passes.
+// step is the resolution of the virtual time.
 const step = 10 * time.Millisecond
 
-// key is the one that everyone calls.
+// key is the key that all workers call.
 var key = breaker.Key{Dependency: "carrier-api", Region: "eu-west"}
 
-// clock is a simulation's time.
+// clock is the virtual time.
 type clock struct{ now time.Duration }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -25,42 +25,42 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func (c *clock) Elapsed() time.Duration { return c.now }
 func (c *clock) Now() time.Time         { return noon.Add(c.now) }
 
-// fault is what is wrong with a worker's way to the dependency. The zero fault is
+// fault is what is wrong between a worker and the dependency. The zero fault is
 // none.
 type fault int
 
 const (
 	_ fault = iota
-	// failing ends every call at once, and badly.
+	// failing: every call fails at once.
 	failing
-	// hanging ends no call before its timeout.
+	// hanging: every call lasts until its timeout.
 	hanging
 )
 
 func (f fault) String() string { return [...]string{"none", "error", "hang"}[f] }
 
-// callTimeout is when a call that hangs ends.
+// callTimeout is how long a hanging call lasts.
 const callTimeout = 30 * time.Second
 
-// process is one worker: the breaker, and the reporter that speaks for it.
+// process is one worker with its breaker and reporter.
 type process struct {
 	clock    *clock
 	registry *breaker.Registry
 	breaker  *breaker.Breaker
 	reporter member.Reporter
 	random   *rand.Rand
-	// rate is in calls a second, noise the share that fails for no reason.
+	// rate is the calls a second. noise is the share that fails at random.
 	rate, noise float64
 	fault       fault
-	// next is when the next call begins, tick when the breaker is looked at next.
+	// next is when the next call begins, tick when the next tick is due.
 	next, tick time.Duration
 	// hung are calls in flight, oldest first.
 	hung []hungCall
-	// due is when the reporter may have something to say.
+	// due is when the reporter may have a message.
 	due time.Duration
-	// tripped is what the breaker last opened on, until it closes.
+	// tripped is the evidence of the last trip, nil while closed.
 	tripped *fleet.Report
-	// opened is when it first opened.
+	// opened is when the breaker first opened.
 	opened      time.Duration
 	quarantined bool
 }
@@ -72,17 +72,17 @@ type hungCall struct {
 	ends   time.Duration
 }
 
-// tickEvery is how often a worker's breakers are looked at: as interceptor does,
-// a twentieth of the latency threshold, and a quarter of a second at most.
-func tickEvery(c breaker.Config) time.Duration { return min(c.Latency/20, 250*time.Millisecond) }
+// tickInterval returns the interval of a worker's ticks. As in package interceptor,
+// it is a twentieth of the latency threshold, and at most a quarter of a second.
+func tickInterval(c breaker.Config) time.Duration { return min(c.Latency/20, 250*time.Millisecond) }
 
 func newProcess(name string, config breaker.Config, c *clock, random *rand.Rand, rate, noise float64) *process {
 	p := &process{clock: c, random: random, rate: rate, noise: noise, due: never}
-	p.registry = breaker.NewRegistry(c, p.moved)
+	p.registry = breaker.NewRegistry(c, p.onTransition)
 	p.registry.Random = random.Float64
 	p.registry.OnSuspicion = func(_ *breaker.Breaker, s breaker.Suspicion) {
 		p.reporter.Suspected(c.now, key, s)
-		p.plan()
+		p.schedule()
 	}
 	p.breaker = p.registry.Get(key, config)
 	p.reporter = member.Reporter{
@@ -90,16 +90,16 @@ func newProcess(name string, config breaker.Config, c *clock, random *rand.Rand,
 		Breaker: func(breaker.Key) (breaker.Snapshot, bool) { return p.breaker.Snapshot(), true },
 	}
 	p.next = c.now + p.pause()
-	p.tick = c.now + time.Duration(random.Float64()*float64(tickEvery(config)))
+	p.tick = c.now + time.Duration(random.Float64()*float64(tickInterval(config)))
 	return p
 }
 
-// pause is how long until the next call.
+// pause returns the time until the next call.
 func (p *process) pause() time.Duration {
 	return time.Duration(min(p.random.ExpFloat64()/p.rate, 1e9) * float64(time.Second))
 }
 
-// call makes the calls that are due, and ends those that have hung long enough.
+// call makes the calls that are due, and ends the hanging ones that are.
 func (p *process) call() {
 	for len(p.hung) > 0 && p.clock.now >= p.hung[0].ends {
 		p.hung[0].permit.Done(breaker.Failure)
@@ -122,17 +122,17 @@ func (p *process) call() {
 	}
 }
 
-// look ticks when it is time.
-func (p *process) look(every time.Duration) {
+// tickIfDue ticks the breaker when a tick is due.
+func (p *process) tickIfDue(interval time.Duration) {
 	if p.clock.now >= p.tick {
-		p.tick += every
+		p.tick += interval
 		p.registry.Tick()
 		p.registry.Deliver()
 	}
 }
 
-// moved is told each transition of the breaker.
-func (p *process) moved(t breaker.Transition) {
+// onTransition is called with each transition of the breaker.
+func (p *process) onTransition(t breaker.Transition) {
 	switch {
 	case t.To == breaker.Closed:
 		p.tripped = nil
@@ -144,19 +144,19 @@ func (p *process) moved(t breaker.Transition) {
 	if t.To == breaker.Open && p.opened == 0 {
 		p.opened = p.clock.now
 	}
-	p.plan()
+	p.schedule()
 }
 
-// plan notes when the reporter may have something to say.
-func (p *process) plan() {
+// schedule sets when the reporter may have a message.
+func (p *process) schedule() {
 	p.due = never
 	if due, ok := p.reporter.NextDue(); ok {
 		p.due = due
 	}
 }
 
-// hear takes the board's table.
-func (p *process) hear(t fleet.Table) {
+// apply applies the board's table.
+func (p *process) apply(t fleet.Table) {
 	for _, e := range t.Entries {
 		if e.Dismissed && slices.Contains(e.Outliers, p.reporter.Worker) && p.breaker.Snapshot().DecidedLocally() {
 			p.quarantined = true
@@ -167,10 +167,11 @@ func (p *process) hear(t fleet.Table) {
 		p.registry.Deliver()
 	}
 	p.reporter.TableChanged(p.clock.now, p.clock.Now(), t, func(breaker.Key) bool { return true })
-	p.plan()
+	p.schedule()
 }
 
-// evidence is what this worker knows: what it tripped on, or its window.
+// evidence returns the evidence of the last trip, or else that of the current
+// window.
 func (p *process) evidence() breaker.Evidence {
 	if p.tripped != nil {
 		return p.tripped.Evidence
@@ -178,7 +179,7 @@ func (p *process) evidence() breaker.Evidence {
 	return p.breaker.Evidence()
 }
 
-// logUniform draws from low to high, each factor alike.
+// logUniform returns a random number between low and high with a uniform logarithm.
 func logUniform(random *rand.Rand, low, high float64) float64 {
 	return low * math.Pow(high/low, random.Float64())
 }
