@@ -8,14 +8,14 @@ import (
 
 const manyKeys = 1000
 
-func serial(b *testing.B, of func(system) func(int) call, keys int, failEvery int) {
+func serial(b *testing.B, state func(system) func(int) call, keys int, failEvery int) {
 	for _, s := range systems {
-		make := of(s)
-		if make == nil {
+		newCall := state(s)
+		if newCall == nil {
 			continue
 		}
 		b.Run(s.name, func(b *testing.B) {
-			calls := calls(make, keys)
+			calls := calls(newCall, keys)
 			b.ReportAllocs()
 			defer reportCPU(b, cpuTime())
 			b.ResetTimer()
@@ -34,20 +34,20 @@ func serial(b *testing.B, of func(system) func(int) call, keys int, failEvery in
 	}
 }
 
-func parallel(b *testing.B, of func(system) func(int) call, keys int, failEvery int) {
+func parallel(b *testing.B, state func(system) func(int) call, keys int, failEvery int) {
 	for _, s := range systems {
-		make := of(s)
-		if make == nil {
+		newCall := state(s)
+		if newCall == nil {
 			continue
 		}
 		b.Run(s.name, func(b *testing.B) {
-			calls := calls(make, keys)
+			calls := calls(newCall, keys)
 			var begun atomic.Int64
 			b.ReportAllocs()
 			defer reportCPU(b, cpuTime())
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				// Goroutines begin far apart, and so seldom meet at a key.
+				// Goroutines start at distant keys, so that they rarely use the same key.
 				key, untilFailure := int(begun.Add(1))*379%len(calls), failEvery
 				for pb.Next() {
 					untilFailure--
@@ -64,17 +64,16 @@ func parallel(b *testing.B, of func(system) func(int) call, keys int, failEvery 
 	}
 }
 
-func calls(make func(int) call, keys int) []call {
+func calls(newCall func(int) call, keys int) []call {
 	var all []call
 	for key := range keys {
-		all = append(all, make(key))
+		all = append(all, newCall(key))
 	}
 	return all
 }
 
-// reportCPU tells the processor time a call took. On a machine that does other
-// work as well it says more than the time on the wall; who waits for a lock looks
-// better by it than he is.
+// reportCPU reports the processor time of a call. On a busy machine it is more
+// exact than wall-clock time. It leaves out the time spent waiting for a lock.
 func reportCPU(b *testing.B, began time.Duration) {
 	b.ReportMetric(float64(cpuTime()-began)/float64(b.N), "cpu-ns/op")
 }
@@ -82,7 +81,7 @@ func reportCPU(b *testing.B, began time.Duration) {
 func closed(s system) func(int) call { return s.closed }
 func open(s system) func(int) call   { return s.open }
 
-// Closed: a call is admitted and its good end recorded.
+// Closed: a call is admitted and its success is recorded.
 func BenchmarkClosedSerial(b *testing.B)   { serial(b, closed, 1, 0) }
 func BenchmarkClosedParallel(b *testing.B) { parallel(b, closed, 1, 0) }
 

@@ -1,8 +1,8 @@
-// Package bench compares package breaker with its peers by what a call costs, in
-// one run on one machine. Absolute figures say little about another machine; the
-// ratios say more:
+// Package bench compares the cost of a call in package breaker with that in other
+// libraries, on one machine in one run. The ratios carry over to other machines
+// better than the absolute figures:
 //
 //	go run ./ratios
 //
-// The peers stand in a module of their own, so that they come with nothing else.
+// It is a separate module, so that no other module depends on those libraries.
 package bench

@@ -7,7 +7,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// One snapshot of a key in use, as a scrape of ten thousand takes them in turn.
+// One snapshot of one of ten thousand keys in use, as in a scrape.
 func BenchmarkSnapshotKeysSerial(b *testing.B) {
 	b.Run("toolbreaker", func(b *testing.B) {
 		registry := breaker.NewRegistry(breaker.SystemClock(), nil)
@@ -27,7 +27,7 @@ func BenchmarkSnapshotKeysSerial(b *testing.B) {
 	})
 }
 
-// Finding the breaker of a known key.
+// One Find of a known key.
 func BenchmarkFindKeysSerial(b *testing.B) {
 	b.Run("toolbreaker", func(b *testing.B) {
 		registry := breaker.NewRegistry(breaker.SystemClock(), nil)

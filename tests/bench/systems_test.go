@@ -16,12 +16,11 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// call admits a call and records its outcome, or is refused. It tells which.
+// call makes one call. If it is admitted, its outcome is recorded.
 type call func(failed bool) (admitted bool)
 
-// system is one circuit breaker library, ready to be called: closed makes a
-// breaker that stays closed whatever the benchmark's calls bring, open one that
-// stays open.
+// system is one circuit breaker library. closed returns a breaker that stays closed
+// during the benchmark, open one that stays open.
 type system struct {
 	name         string
 	closed, open func(key int) call
@@ -34,7 +33,7 @@ var errFailed = errors.New("failed")
 var systems = []system{
 	{"toolbreaker", toolbreakerClosed, toolbreakerOpen},
 	{"gobreaker", gobreakerClosed(gobreaker.Settings{}), gobreakerOpen},
-	// With buckets, gobreaker's window rolls as ours does.
+	// With buckets, gobreaker's window is a rolling one too.
 	{"gobreaker-rolling", gobreakerClosed(gobreaker.Settings{Interval: time.Minute, BucketPeriod: time.Second}), nil},
 	{"failsafe", failsafeClosed, failsafeOpen},
 	{"rubyist", rubyistClosed, rubyistOpen},
@@ -149,7 +148,7 @@ func rubyistOpen(int) call {
 	return func(bool) bool { return b.Ready() }
 }
 
-// aegis throttles by chance and has no open state.
+// aegis refuses calls at random and has no open state.
 func aegisClosed(int) call {
 	b := sre.NewBreaker(sre.WithWindow(time.Minute), sre.WithBucket(60))
 	return func(failed bool) bool {
@@ -167,8 +166,8 @@ func aegisClosed(int) call {
 
 var began = time.Now()
 
-// clockFloor is what measuring a call's latency costs at the least: two readings
-// of the monotonic clock.
+// clockFloor is the minimum cost of measuring a call's latency: two reads of the
+// monotonic clock.
 func clockFloor(int) call {
 	return func(bool) bool {
 		begun := time.Since(began)
@@ -176,15 +175,14 @@ func clockFloor(int) call {
 	}
 }
 
-// loadFloor is what reading a published decision costs at the least.
+// loadFloor is the minimum cost of reading a published decision.
 func loadFloor(int) call {
 	var open atomic.Bool
 	return func(bool) bool { return open.Load() }
 }
 
-// The benchmarks would measure nothing if a breaker were not in the state they
-// say.
-func TestSystemsAreInTheStateTheyAreMeasuredIn(t *testing.T) {
+// The benchmarks need each breaker to be in the named state.
+func TestSystems_AreInTheMeasuredState(t *testing.T) {
 	for _, s := range systems {
 		t.Run(s.name, func(t *testing.T) {
 			closed := s.closed(0)

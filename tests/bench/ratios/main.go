@@ -1,12 +1,12 @@
-// Command ratios runs the benchmarks of this module round after round and prints
-// one table: what a call to toolbreaker costs, as a ratio to each peer and to the
-// floor. Each ratio is taken within a round, where both sides meet the same
-// machine, and the table shows the median over the rounds.
+// Command ratios runs the benchmarks of this module in rounds and prints one table:
+// the cost of a call to toolbreaker, as a ratio to each other library and to the
+// floor. Each ratio is taken within one round, in which the machine is under the
+// same load. The table shows the median over the rounds.
 //
 //	go run ./ratios -rounds 15 -benchtime 100ms
 //
-// On a machine that does other work as well, -cpu compares processor time. By
-// that, time spent waiting for a lock costs nothing.
+// On a busy machine, -cpu compares processor time. It leaves out the time spent
+// waiting for a lock.
 package main
 
 import (
@@ -24,10 +24,10 @@ import (
 const ours = "toolbreaker"
 
 func main() {
-	rounds := flag.Int("rounds", 15, "how often each benchmark runs")
+	rounds := flag.Int("rounds", 15, "how many times each benchmark runs")
 	benchtime := flag.String("benchtime", "100ms", "how long each run lasts")
 	pattern := flag.String("bench", ".", "which benchmarks to run")
-	cpu := flag.Bool("cpu", false, "compare processor time, not time on the wall")
+	cpu := flag.Bool("cpu", false, "compare processor time, not wall-clock time")
 	flag.Parse()
 	all := results{unit: "ns/op"}
 	if *cpu {
@@ -62,17 +62,18 @@ func (r *results) run(rounds int, benchtime, pattern string) error {
 	return nil
 }
 
-// results are nanoseconds a call, by benchmark, system and round.
+// results holds the nanoseconds of a call by benchmark, system and round.
 type results struct {
-	// unit is that of the figure to compare.
+	// unit is the unit of the compared figure.
 	unit                string
 	benchmarks, systems []string
 	ns                  map[string]map[string]map[int]float64
-	// allocs is the most that any round has seen of ours, by benchmark.
+	// allocs is the largest number of allocations of toolbreaker in any round, by
+	// benchmark.
 	allocs map[string]int
 }
 
-// line is a result: its name, and its figures each with a unit.
+// line matches a result: its name, and its figures with their units.
 var line = regexp.MustCompile(`^Benchmark(\w+)/([\w-]+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
 func (r *results) add(round int, output string) {
@@ -117,16 +118,16 @@ func (r *results) table() string {
 	}
 	s.WriteString("\n|" + strings.Repeat(" --- |", len(r.systems)+2) + "\n")
 	for _, benchmark := range r.benchmarks {
-		mine := r.ns[benchmark][ours]
-		fmt.Fprintf(&s, "| %s | %.1f | %d |", benchmark, median(values(mine)), r.allocs[benchmark])
+		own := r.ns[benchmark][ours]
+		fmt.Fprintf(&s, "| %s | %.1f | %d |", benchmark, median(values(own)), r.allocs[benchmark])
 		for _, system := range r.systems {
 			if system == ours {
 				continue
 			}
 			var ratios []float64
 			for round, ns := range r.ns[benchmark][system] {
-				if ns > 0 && mine[round] > 0 {
-					ratios = append(ratios, mine[round]/ns)
+				if ns > 0 && own[round] > 0 {
+					ratios = append(ratios, own[round]/ns)
 				}
 			}
 			if len(ratios) == 0 {

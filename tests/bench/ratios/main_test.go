@@ -11,7 +11,7 @@ BenchmarkClosedSerial/gobreaker-rolling-2     	 2893280	 1.000 ns/op	 150.0 cpu-
 BenchmarkOpenSerial/toolbreaker-2     	 5442394	        1.000 ns/op	       8.000 cpu-ns/op	       0 B/op	       0 allocs/op
 PASS
 `)
-	// The machine was slow in this round, for all.
+	// In this round, all systems were slow.
 	r.add(1, `BenchmarkClosedSerial/toolbreaker-2   	 5442394	        1.000 ns/op	       600.00 cpu-ns/op	       0 B/op	       1 allocs/op
 BenchmarkClosedSerial/gobreaker-2     	 2893280	 1.000 ns/op	 1500.0 cpu-ns/op	       0 B/op	       0 allocs/op
 `)
