@@ -1,5 +1,5 @@
-// Command push measures how fast a change on the board reaches every watcher, on
-// the embedded server: real watchers, the real board. It writes a table and
+// Command push measures how fast a change of the board reaches every watcher on the
+// embedded server. Board and watchers are the real ones. It writes a table and
 // push-report.json.
 package main
 
@@ -29,10 +29,10 @@ import (
 
 const (
 	taskQueue = "toolbreaker"
-	// perConnection is how many watchers share a connection: what is measured is the
-	// server and the board, not a thousand sockets.
+	// perConnection is how many watchers share a connection. The server and the board
+	// are measured, not a thousand sockets.
 	perConnection = 50
-	// patience ends a wait for a change that never comes.
+	// patience bounds the wait for a change.
 	patience = time.Minute
 )
 
@@ -45,8 +45,8 @@ type row struct {
 }
 
 func main() {
-	changes := flag.Int("changes", 20, "how many changes are measured for each number of watchers")
-	report := flag.String("report", "push-report.json", "where the report goes")
+	changes := flag.Int("changes", 20, "the number of changes measured for each number of watchers")
+	report := flag.String("report", "push-report.json", "the file for the report")
 	flag.Parse()
 	if err := run(*changes, *report); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,7 +57,7 @@ func main() {
 func run(changes int, report string) error {
 	var rows []row
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "watchers\tchanges\tfirst told, median\tlast told, median\tlast told, most\t")
+	fmt.Fprintln(table, "watchers\tchanges\tfirst watcher, median\tlast watcher, median\tlast watcher, max\t")
 	for _, watchers := range []int{1, 100, 1000} {
 		r, err := measure(watchers, changes)
 		if err != nil {
@@ -76,7 +76,7 @@ func run(changes int, report string) error {
 	return os.WriteFile(report, append(data, '\n'), 0o644)
 }
 
-// measure has so many watchers on a board of their own.
+// measure measures changes with this many watchers on a new board.
 func measure(watchers, changes int) (row, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -107,8 +107,8 @@ func measure(watchers, changes int) (row, error) {
 	}
 
 	key := breaker.Key{Dependency: "carrier-api", Region: "eu-west"}
-	// told gets the epoch that a watcher has heard of, once by each.
-	told := make(chan int64, watchers)
+	// applied receives each epoch that a watcher has applied.
+	applied := make(chan int64, watchers)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
@@ -124,14 +124,14 @@ func measure(watchers, changes int) (row, error) {
 			Client: shared, TaskQueue: taskQueue, Logger: log.NewStructuredLogger(quiet),
 			Apply: func(t fleet.Table) {
 				for _, e := range t.Entries {
-					told <- e.Verdict.Epoch
+					applied <- e.Verdict.Epoch
 				}
 			},
 		}
 		running.Go(func() { w.Run(ctx) })
 	}
 
-	// change makes one, and waits until everyone has heard of it.
+	// change changes the board and waits until every watcher has applied the change.
 	change := func(epoch int64) (first, last time.Duration, err error) {
 		begun := time.Now()
 		deadline := time.After(patience)
@@ -140,22 +140,22 @@ func measure(watchers, changes int) (row, error) {
 			member.BoardOptions(taskQueue), fleet.BoardWorkflow, fleet.BoardInput{}); err != nil {
 			return 0, 0, err
 		}
-		for heard := 0; heard < watchers; {
+		for done := 0; done < watchers; {
 			select {
-			case at := <-told:
-				if at != epoch {
+			case got := <-applied:
+				if got != epoch {
 					continue
 				}
-				if heard++; heard == 1 {
+				if done++; done == 1 {
 					first = time.Since(begun)
 				}
 			case <-deadline:
-				return 0, 0, fmt.Errorf("%d of %d have heard of a change", heard, watchers)
+				return 0, 0, fmt.Errorf("%d of %d watchers have applied a change", done, watchers)
 			}
 		}
 		return first, time.Since(begun), nil
 	}
-	// The first ones bring everyone to the same version.
+	// The first changes bring all watchers to the same version.
 	const warmUp = 3
 	var firsts, lasts []float64
 	for n := range warmUp + changes {
@@ -166,7 +166,7 @@ func measure(watchers, changes int) (row, error) {
 		if n >= warmUp {
 			firsts, lasts = append(firsts, milliseconds(first)), append(lasts, milliseconds(last))
 		}
-		// Everyone waits again by then.
+		// Until then, all watchers wait again.
 		time.Sleep(500*time.Millisecond + last)
 	}
 	return row{

@@ -1,8 +1,8 @@
-// Command temporal runs the embedded Temporal server in a process of its own,
-// for tests whose own process is slowed down by the race detector.
+// Command temporal runs the embedded Temporal server in a separate process, for
+// tests whose process the race detector slows down.
 //
-// It prints the server's address once it is ready and ends with its standard
-// input, so that it never outlives the test that started it.
+// It prints the server's address once it is ready. It ends with its standard input,
+// so that it does not outlive the test that started it.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 func main() {
 	var o devserver.Options
 	flag.DurationVar(&o.TimerResolution, "timer-resolution", time.Second, "how late a timer may fire")
-	flag.StringVar(&o.DBFile, "db", "", "the file that holds all state; empty: in memory")
-	flag.IntVar(&o.Port, "port", 0, "where clients connect; 0: a free one")
+	flag.StringVar(&o.DBFile, "db", "", "the file for all state; empty: in memory")
+	flag.IntVar(&o.Port, "port", 0, "the port for clients; 0: a free one")
 	o.DynamicConfig = map[string]any{}
-	flag.Func("set", "name=number of the server's dynamic configuration", func(setting string) error {
+	flag.Func("set", "name=number: a value of the server's dynamic configuration", func(setting string) error {
 		name, number, _ := strings.Cut(setting, "=")
 		n, err := strconv.Atoi(number)
 		o.DynamicConfig[name] = n
