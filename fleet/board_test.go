@@ -288,12 +288,12 @@ func TestBoard_AnswersAWatcherWithAnotherVersionAtOnce(t *testing.T) {
 			b := newBoard(t)
 			b.signal(entry("carrier", breaker.Open, 5))
 			var w *watcher
-			var asked time.Time
-			b.then(func() { w, asked = b.watch("watch", since), b.env.Now() })
+			var begun time.Time
+			b.then(func() { w, begun = b.watch("watch", since), b.env.Now() })
 			b.run(fleet.Table{})
 			require.True(t, w.answered)
 			require.NoError(t, w.err)
-			assert.Equal(t, asked, w.at)
+			assert.Equal(t, begun, w.at)
 			assert.Equal(t, []string{"carrier open 5"}, entries(w.table))
 		})
 	}

@@ -44,8 +44,8 @@ func full(seed uint64) plan {
 
 func main() {
 	seed := flag.Uint64("seed", 1, "the seed of all runs; the same seed gives the same report")
-	picture := flag.String("picture", "docs/sim.svg", "where the picture goes; empty: none")
-	out := flag.String("report", "sim-report.json", "where the report goes")
+	picture := flag.String("picture", "docs/sim.svg", "the file for the picture; empty: none")
+	out := flag.String("report", "sim-report.json", "the file for the report")
 	flag.Parse()
 	if err := run(full(*seed), *out, *picture); err != nil {
 		fmt.Fprintln(os.Stderr, err)
