@@ -18,14 +18,14 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// parkedUntil is an environment whose parking activity is f.
-func parkedUntil(f func(context.Context, breaker.Key) error) *agentEnv {
+// waitingWith is an environment whose activity for AwaitRecovery is f.
+func waitingWith(f func(context.Context, breaker.Key) error) *agentEnv {
 	env := newAgentEnv(refuse(shared()))
 	env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
 	return env
 }
 
-// await parks a run for an hour and gives what came of it.
+// await runs AwaitRecovery for an hour and returns its results.
 func await(t *testing.T, env *agentEnv) (recovered bool, err error) {
 	t.Helper()
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -34,11 +34,11 @@ func await(t *testing.T, env *agentEnv) (recovered bool, err error) {
 	return recovered, err
 }
 
-func TestAwaitRecovery_GoesOnWhenTheDependencyIsBack(t *testing.T) {
+func TestAwaitRecovery_EndsWhenTheDependencyHasRecovered(t *testing.T) {
 	t.Parallel()
-	var asked []breaker.Key
-	env := parkedUntil(func(_ context.Context, key breaker.Key) error {
-		if asked = append(asked, key); len(asked) < 4 {
+	var keys []breaker.Key
+	env := waitingWith(func(_ context.Context, key breaker.Key) error {
+		if keys = append(keys, key); len(keys) < 4 {
 			return temporal.NewApplicationErrorWithOptions("", "Parked", temporal.ApplicationErrorOptions{NextRetryDelay: time.Minute})
 		}
 		return nil
@@ -47,12 +47,12 @@ func TestAwaitRecovery_GoesOnWhenTheDependencyIsBack(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, recovered)
 	key := breaker.Key{Dependency: "carrier-api", Region: "eu-west"}
-	assert.Equal(t, []breaker.Key{key, key, key, key}, asked)
+	assert.Equal(t, []breaker.Key{key, key, key, key}, keys)
 }
 
-func TestAwaitRecovery_ParksOnTheControlTaskQueue(t *testing.T) {
+func TestAwaitRecovery_UsesTheControlTaskQueue(t *testing.T) {
 	t.Parallel()
-	env := parkedUntil(func(context.Context, breaker.Key) error { return nil })
+	env := waitingWith(func(context.Context, breaker.Key) error { return nil })
 	scheduled := scheduledWith(env)
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
 		_, err := toolcall.AwaitRecovery(ctx, "carrier-api", "eu-west", time.Hour)
@@ -68,29 +68,29 @@ func TestAwaitRecovery_ParksOnTheControlTaskQueue(t *testing.T) {
 	assert.Equal(t, time.Minute, (*scheduled)[1].ScheduleToCloseTimeout)
 }
 
-// A server that sees that the next attempt would come too late ends the activity
-// in its last failure, not in a timeout: the run took that for a failure of its own.
-func TestAwaitRecovery_GivesUpAtItsTimeout(t *testing.T) {
+// If the next attempt would be too late, the server ends the activity in its last
+// failure instead of a timeout. That is not an error of the run.
+func TestAwaitRecovery_ReturnsFalseAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
-		"told by the activity":   temporal.NewNonRetryableApplicationError("", toolcall.StillUnavailable, nil),
-		"told by the server":     temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, nil),
-		"told by its last words": temporal.NewApplicationErrorWithOptions("", "Parked", temporal.ApplicationErrorOptions{NextRetryDelay: 25 * time.Minute}),
-		"of another kind":        errors.New("frontend is busy"),
+		"ended by the activity":     temporal.NewNonRetryableApplicationError("", toolcall.StillUnavailable, nil),
+		"ended by the server":       temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, nil),
+		"ended in its last failure": temporal.NewApplicationErrorWithOptions("", "Parked", temporal.ApplicationErrorOptions{NextRetryDelay: 25 * time.Minute}),
+		"another error":             errors.New("frontend is busy"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			recovered, err := await(t, parkedUntil(func(context.Context, breaker.Key) error { return end }))
+			recovered, err := await(t, waitingWith(func(context.Context, breaker.Key) error { return end }))
 			require.NoError(t, err)
 			assert.False(t, recovered)
 		})
 	}
 }
 
-// Nobody guards that dependency: waiting is a mistake in the workflow.
-func TestAwaitRecovery_ForWhatNobodyKnowsIsAnError(t *testing.T) {
+// Waiting for a dependency that no worker has is a mistake in the workflow.
+func TestAwaitRecovery_OfAnUnknownDependencyIsAnError(t *testing.T) {
 	t.Parallel()
-	recovered, err := await(t, parkedUntil(func(context.Context, breaker.Key) error {
+	recovered, err := await(t, waitingWith(func(context.Context, breaker.Key) error {
 		return temporal.NewNonRetryableApplicationError("no such dependency", "UnknownDependency", nil)
 	}))
 	assert.ErrorContains(t, err, "no such dependency")
@@ -99,7 +99,7 @@ func TestAwaitRecovery_ForWhatNobodyKnowsIsAnError(t *testing.T) {
 
 func TestAwaitRecovery_OfACancelledRunIsAnError(t *testing.T) {
 	t.Parallel()
-	env := parkedUntil(func(context.Context, breaker.Key) error { return nil })
+	env := waitingWith(func(context.Context, breaker.Key) error { return nil })
 	env.OnActivity(toolcall.AwaitRecoveryActivity, mock.Anything, mock.Anything).Return(nil).After(time.Hour)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	recovered, err := await(t, env)
@@ -107,9 +107,9 @@ func TestAwaitRecovery_OfACancelledRunIsAnError(t *testing.T) {
 	assert.False(t, recovered)
 }
 
-func TestAwaitRecovery_WithoutTimeDoesNotPark(t *testing.T) {
+func TestAwaitRecovery_WithoutTimeStartsNoActivity(t *testing.T) {
 	t.Parallel()
-	env := parkedUntil(func(context.Context, breaker.Key) error { return nil })
+	env := waitingWith(func(context.Context, breaker.Key) error { return nil })
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
 		for _, timeout := range []time.Duration{0, -time.Second} {
 			recovered, err := toolcall.AwaitRecovery(ctx, "carrier-api", "eu-west", timeout)
@@ -124,29 +124,29 @@ func TestAwaitRecovery_WithoutTimeDoesNotPark(t *testing.T) {
 	assert.Empty(t, env.started)
 }
 
-// It is not too early any more, whatever the refusal said.
-func TestAwaitRecovery_LetsTheRunCallAgain(t *testing.T) {
+// The retry time of the earlier refusal no longer applies.
+func TestAwaitRecovery_ClearsTheRefusal(t *testing.T) {
 	t.Parallel()
-	env := parkedUntil(func(context.Context, breaker.Key) error { return nil })
+	env := waitingWith(func(context.Context, breaker.Key) error { return nil })
 	env.within(t, toolcall.Run{Tools: []string{tool}}, func(ctx workflow.Context) {
 		call(ctx, tool, query{})
 		call(ctx, tool, query{})
 		require.Equal(t, 1, env.started[tool])
 		_, err := toolcall.AwaitRecovery(ctx, "carrier-api", "us-east", time.Hour)
 		assert.NoError(t, err)
-		assert.Empty(t, toolcall.OnOffer(ctx), "another region's recovery says nothing")
+		assert.Empty(t, toolcall.AvailableTools(ctx), "another region's recovery does not count")
 
 		_, err = toolcall.AwaitRecovery(ctx, "carrier-api", "eu-west", time.Hour)
 		assert.NoError(t, err)
-		assert.Equal(t, []string{tool}, toolcall.OnOffer(ctx))
-		assert.Equal(t, 1, call(ctx, tool, query{}).Unavailable.Refusals, "the row has ended")
+		assert.Equal(t, []string{tool}, toolcall.AvailableTools(ctx))
+		assert.Equal(t, 1, call(ctx, tool, query{}).Unavailable.Refusals, "the count starts anew")
 	})
 	assert.Equal(t, 2, env.started[tool])
 }
 
-func TestAwaitRecovery_ThatGaveUpForgetsNothing(t *testing.T) {
+func TestAwaitRecovery_ThatTimedOutKeepsTheRefusal(t *testing.T) {
 	t.Parallel()
-	env := parkedUntil(func(context.Context, breaker.Key) error {
+	env := waitingWith(func(context.Context, breaker.Key) error {
 		return temporal.NewNonRetryableApplicationError("", toolcall.StillUnavailable, nil)
 	})
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -158,9 +158,9 @@ func TestAwaitRecovery_ThatGaveUpForgetsNothing(t *testing.T) {
 	assert.Equal(t, 1, env.started[tool])
 }
 
-func TestAwaitRecovery_NeedsNoMemory(t *testing.T) {
+func TestAwaitRecovery_WorksWithoutWithRun(t *testing.T) {
 	t.Parallel()
-	env := parkedUntil(func(context.Context, breaker.Key) error { return nil })
+	env := waitingWith(func(context.Context, breaker.Key) error { return nil })
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		recovered, err := toolcall.AwaitRecovery(ctx, "carrier-api", "eu-west", time.Hour)
 		assert.True(t, recovered)

@@ -1,5 +1,6 @@
-// Package toolcall is what an agent workflow uses to call tools: one call that
-// always ends in something a model can read.
+// Package toolcall is what an agent's workflow uses to call tools. Each call ends in
+// a [Result] that a model can read, whether the tool answered, failed, or was not
+// executed because its breaker was open.
 //
 //	ctx = toolcall.WithRun(ctx, toolcall.Run{Tools: tools})
 //	status, err := toolcall.Execute[carrier.Status](ctx, "get_delivery_status", query)
@@ -8,13 +9,27 @@
 //	}
 //	transcript.Add(call.ID, status.ForModel())
 //
-// An open breaker is a result here, not an exception: [Result.Unavailable] says
-// what is down and [Result.ForModel] tells the model what to do without it. It
-// does not matter whether the activity's own type is [Result], and the refusal
-// came as its value, or a plain type, and the refusal came as an error of type
-// [DependencyUnavailable].
+// # Rules
 //
-// What a run can do about an outage: have another source answer ([Call], with
-// [Instead], [Cached] or [FallbackFunc]), remember it ([WithRun]), leave the tools
-// out of the next prompt ([OnOffer]), or wait ([AwaitRecovery]).
+//   - An open breaker is a result, not an error. [Result.Unavailable] names what is
+//     down, and [Result.ForModel] tells the model what to do without it.
+//   - The activity's result type does not matter. A Result[T] carries the refusal as
+//     a value. With any other type the refusal is an application error of type
+//     [DependencyUnavailable], and Execute converts it.
+//   - An error of the tool becomes its class and a short text. The error's own message
+//     does not reach the model.
+//   - Execute returns an error only when the run itself is over.
+//
+// # During an outage
+//
+// A run has four options besides going on without the tool:
+//
+//   - use another source: [Call].Fallback with [Instead], [Cached] or [FallbackFunc]
+//   - remember the outage, so that further calls are answered inside the workflow:
+//     [WithRun]
+//   - leave the tools out of the next prompt: [AvailableTools]
+//   - wait: [AwaitRecovery]
+//
+// Functions that take a workflow.Context must be called from a workflow. They are
+// deterministic.
 package toolcall

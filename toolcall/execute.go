@@ -15,65 +15,67 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Execute calls the activity named tool with the activity options of ctx and
-// waits for it. The result always holds something a model can read; the error
-// is not nil only when the run itself is over: it was cancelled.
+// Execute calls the activity named tool with the activity options of ctx and waits
+// for it. The result always has a text for the model. The error is not nil only when
+// the run itself is over, because it was cancelled.
 //
-// A model's own call, a name and JSON, is Execute[json.RawMessage] with the
-// arguments as one json.RawMessage.
+// For a call that a model made, a name and JSON, use Execute[json.RawMessage] and
+// pass the arguments as one json.RawMessage.
 func Execute[T any](ctx workflow.Context, tool string, args ...any) (Result[T], error) {
 	return Call[T]{Tool: tool, Args: args}.Execute(ctx)
 }
 
-// Call is one call of a tool, for what [Execute] has no room for.
+// Call is one call of a tool, with options that [Execute] does not have.
 type Call[T any] struct {
-	// Tool is the activity type.
+	// Tool is the activity type. Args are its arguments.
 	Tool string
 	Args []any
-	// Options default to the activity options of the context.
+	// Options replaces the activity options of the context. nil: those are used.
 	Options *workflow.ActivityOptions
-	// Fallback answers when the tool is refused, rate-limited or out of time.
+	// Fallback answers when the tool is refused, rate-limited or out of time. The zero
+	// Fallback does not.
 	Fallback Fallback[T]
 }
 
-// Execute is the function [Execute] for this call.
+// Execute makes the call, like the function [Execute].
 func (c Call[T]) Execute(ctx workflow.Context) (Result[T], error) {
 	if c.Options != nil {
 		ctx = workflow.WithActivityOptions(ctx, *c.Options)
 	}
-	if e := unknown(ctx, c.Tool); e != nil {
+	if e := checkName(ctx, c.Tool); e != nil {
 		return Result[T]{Error: e}, nil
 	}
 	r, err := c.execute(ctx)
 	if err != nil {
 		return r, err
 	}
-	return c.Fallback.standIn(ctx, c.Tool, r)
+	return c.Fallback.apply(ctx, c.Tool, r)
 }
 
-// execute is without what only a model can get wrong about a name, and without
-// the fallback.
+// execute makes the call without the check of the tool's name and without the
+// fallback.
 func (c Call[T]) execute(ctx workflow.Context) (Result[T], error) {
-	if e := invalid(c.Tool, c.Args); e != nil {
+	if e := checkArguments(c.Tool, c.Args); e != nil {
 		return Result[T]{Error: e}, nil
 	}
 	m := memoryOf(ctx)
 	if m == nil {
 		return get[T](ctx, c.Tool, workflow.ExecuteActivity(ctx, c.Tool, c.Args...))
 	}
-	if u, e := m.recall(ctx, c.Tool, c.Args); u != nil || e != nil {
+	if u, e := m.lookup(ctx, c.Tool, c.Args); u != nil || e != nil {
 		return Result[T]{Unavailable: u, Error: e}, nil
 	}
-	future := workflow.ExecuteActivity(m.bounded(ctx), c.Tool, c.Args...)
+	future := workflow.ExecuteActivity(m.limited(ctx), c.Tool, c.Args...)
 	r, err := get[T](ctx, c.Tool, future)
 	if err == nil {
-		r.Unavailable = m.learn(ctx, c.Tool, c.Args, r.Unavailable, r.Outcome() == OK)
+		r.Unavailable = m.record(ctx, c.Tool, c.Args, r.Unavailable, r.Outcome() == OK)
 	}
 	return r, err
 }
 
-// ExecuteAll makes the calls of one turn side by side. Each has its own result,
-// in the order of the calls; one that is refused leaves the others alone.
+// ExecuteAll makes the calls of one turn in parallel and waits for all of them. The
+// results are in the order of the calls. A refused call does not affect the others.
+// The error joins those of all calls; see [Execute].
 func ExecuteAll[T any](ctx workflow.Context, calls ...Call[T]) ([]Result[T], error) {
 	results, errs := make([]Result[T], len(calls)), make([]error, len(calls))
 	group := workflow.NewWaitGroup(ctx)
@@ -88,13 +90,14 @@ func ExecuteAll[T any](ctx workflow.Context, calls ...Call[T]) ([]Result[T], err
 	return results, errors.Join(errs...)
 }
 
-// Get is the second half of [Execute], for a workflow that starts several
-// activities before it waits for the first. Its context has the activity options
-// with which the call was made: a run's memory keeps task queues apart.
+// Get waits for an activity that the workflow has started, and returns its result
+// like [Execute]. Use it to start several activities before waiting for the first.
+// Its context must have the activity options of the call, because a run remembers
+// refusals per task queue.
 func Get[T any](ctx workflow.Context, tool string, future workflow.Future) (Result[T], error) {
 	r, err := get[T](ctx, tool, future)
 	if m := memoryOf(ctx); m != nil && err == nil {
-		r.Unavailable = m.learn(ctx, tool, nil, r.Unavailable, r.Outcome() == OK)
+		r.Unavailable = m.record(ctx, tool, nil, r.Unavailable, r.Outcome() == OK)
 	}
 	return r, err
 }
@@ -118,12 +121,12 @@ func get[T any](ctx workflow.Context, tool string, future workflow.Future) (Resu
 	return r, nil
 }
 
-// maxArguments bounds what a model can send: past its own limit the server fails
-// the whole run.
+// maxArguments limits what a model can send, in bytes. Beyond its own limit the server
+// fails the whole run.
 const maxArguments = 1 << 20
 
-// invalid tells what is wrong with arguments that a model made up.
-func invalid(tool string, args []any) *ToolError {
+// checkArguments returns what is wrong with arguments that a model made.
+func checkArguments(tool string, args []any) *ToolError {
 	size := 0
 	for _, arg := range args {
 		raw, ok := arg.(json.RawMessage)
@@ -131,25 +134,25 @@ func invalid(tool string, args []any) *ToolError {
 			continue
 		}
 		if !json.Valid(raw) {
-			return &ToolError{Type: TypeInvalidArguments, Tool: named(tool), Message: fmt.Sprintf(
-				"%s was not called: its arguments are not valid JSON. Call it again with a JSON object.", named(tool))}
+			return &ToolError{Type: TypeInvalidArguments, Tool: shortName(tool), Message: fmt.Sprintf(
+				"%s was not called: its arguments are not valid JSON. Call it again with a JSON object.", shortName(tool))}
 		}
-		// As they are sent: encoding makes six bytes of each <, > and &.
+		// Encoding makes six bytes of each <, > and &.
 		sent, err := json.Marshal(raw)
 		if size += len(sent); err != nil || size > maxArguments {
-			return &ToolError{Type: TypeInvalidArguments, Tool: named(tool), Message: fmt.Sprintf(
-				"%s was not called: its arguments are larger than %d bytes.", named(tool), maxArguments)}
+			return &ToolError{Type: TypeInvalidArguments, Tool: shortName(tool), Message: fmt.Sprintf(
+				"%s was not called: its arguments are larger than %d bytes.", shortName(tool), maxArguments)}
 		}
 	}
 	return nil
 }
 
-// maxTool bounds an activity type, as the server does: a longer one fails the
-// whole run, as does one that is not UTF-8.
+// maxTool limits an activity type, in bytes. The server fails the whole run over a
+// longer one, and over one that is not UTF-8.
 const maxTool = 1000
 
-// unknown tells that a call names no tool, or one that a model made up.
-func unknown(ctx workflow.Context, tool string) *ToolError {
+// checkName returns an error for a call without a tool name or with an unknown one.
+func checkName(ctx workflow.Context, tool string) *ToolError {
 	if tool == "" {
 		return &ToolError{Type: TypeUnknownTool, Message: "No tool was called: the call names none."}
 	}
@@ -160,15 +163,15 @@ func unknown(ctx workflow.Context, tool string) *ToolError {
 	if slices.Contains(known, tool) || len(known) == 0 && len(tool) <= maxTool && utf8.ValidString(tool) {
 		return nil
 	}
-	message := fmt.Sprintf("There is no tool %s.", named(tool))
+	message := fmt.Sprintf("There is no tool %s.", shortName(tool))
 	if all := " Tools: " + strings.Join(known, ", ") + "."; len(known) > 0 && len(message)+len(all) < maxMessage {
 		message += all
 	}
-	return &ToolError{Type: TypeUnknownTool, Tool: named(tool), Message: message}
+	return &ToolError{Type: TypeUnknownTool, Tool: shortName(tool), Message: message}
 }
 
-// isToolResult tells a Result's payload from a plain value's by the member
-// that only a Result has.
+// isToolResult reports whether a payload is a Result: only a Result has the member
+// "toolbreaker" with an outcome.
 func isToolResult(p *commonpb.Payload) bool {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingJSON ||
 		!bytes.Contains(p.GetData(), []byte(`"toolbreaker"`)) {
@@ -201,13 +204,13 @@ func failed[T any](ctx workflow.Context, tool string, err error) (Result[T], err
 			}
 			return Result[T]{Limit: &l}, nil
 		case "":
-			// What errors.New makes has no type.
+			// An error made by errors.New has no type.
 			return toolError[T](tool, TypeError, tool+" failed."), nil
 		}
 		return toolError[T](tool, app.Type(), fmt.Sprintf("%s failed (%s).", tool, app.Type())), nil
 	case temporal.IsCanceledError(err):
-		// This call's own. A cancellation beneath an application error is one that
-		// the tool met elsewhere and failed on.
+		// The call itself was cancelled. A cancellation beneath an application error is a
+		// failure of the tool.
 		return Result[T]{}, err
 	case errors.As(err, &timeout):
 		return toolError[T](tool, TypeTimeout, tool+" did not answer in time."), nil
@@ -216,7 +219,7 @@ func failed[T any](ctx workflow.Context, tool string, err error) (Result[T], err
 }
 
 func unreadable[T any](tool string) Result[T] {
-	return toolError[T](tool, TypeUnreadableResult, tool+" answered with something that cannot be read.")
+	return toolError[T](tool, TypeUnreadableResult, tool+" returned a result that cannot be read.")
 }
 
 func toolError[T any](tool, kind, message string) Result[T] {

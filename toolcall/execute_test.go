@@ -27,7 +27,7 @@ import (
 
 const tool = "get_delivery_status"
 
-// newEnv gives an environment that holds f under the tool's name.
+// newEnv returns an environment with f registered as the tool.
 func newEnv(f any) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -37,7 +37,7 @@ func newEnv(f any) *testsuite.TestWorkflowEnvironment {
 	return env
 }
 
-// executeIn runs one call of the tool in a workflow and gives what came of it.
+// executeIn calls the tool once in a workflow and returns the results of Execute.
 func executeIn[T any](t *testing.T, env *testsuite.TestWorkflowEnvironment) (result toolcall.Result[T], err error) {
 	t.Helper()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
@@ -49,7 +49,7 @@ func executeIn[T any](t *testing.T, env *testsuite.TestWorkflowEnvironment) (res
 	return result, err
 }
 
-// execute is executeIn for a tool that ends in this value and error.
+// execute is executeIn for a tool that returns this value and error.
 func execute[T, R any](t *testing.T, value R, end error) toolcall.Result[T] {
 	t.Helper()
 	result, err := executeIn[T](t, newEnv(func(context.Context, string) (R, error) { return value, end }))
@@ -66,7 +66,7 @@ func once(ctx workflow.Context) workflow.Context {
 
 var inTransit = status{TrackingID: "PKG-1", State: "in_transit"}
 
-func TestExecute_GivesThePlainValue(t *testing.T) {
+func TestExecute_ReturnsAPlainValue(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, toolcall.Value(inTransit), execute[status](t, inTransit, nil))
 	assert.Equal(t, toolcall.Value("in transit"), execute[string](t, "in transit", nil))
@@ -95,24 +95,24 @@ func TestExecute_UnwrapsATypedResult(t *testing.T) {
 	}
 }
 
-// What the interceptor sends as the value of a typed activity, whose T it does
-// not know.
-func TestExecute_TakesARefusalAsAValue(t *testing.T) {
+// The interceptor returns this value for an activity whose result type is a Result[T].
+// It does not know T.
+func TestExecute_ReadsARefusalFromAValue(t *testing.T) {
 	t.Parallel()
 	refused := toolcall.Result[json.RawMessage]{Unavailable: unavailable()}
 	assert.Equal(t, toolcall.Result[status]{Unavailable: unavailable()}, execute[status](t, refused, nil))
 }
 
-func TestExecute_TakesARefusalAsAnError(t *testing.T) {
+func TestExecute_ReadsARefusalFromAnError(t *testing.T) {
 	t.Parallel()
 	u := unavailable()
 	refused := temporal.NewNonRetryableApplicationError(u.Message, toolcall.DependencyUnavailable, nil, *u)
 	assert.Equal(t, toolcall.Result[status]{Unavailable: u}, execute[status](t, status{}, refused))
 }
 
-// Somebody else's error of that name is a failure; an empty refusal would tell
-// the model nothing.
-func TestExecute_TakesNoRefusalWithoutDetails(t *testing.T) {
+// Other code's error of that type is a failure. As a refusal it would tell the model
+// nothing.
+func TestExecute_ARefusalWithoutDetailsIsAFailure(t *testing.T) {
 	t.Parallel()
 	for name, details := range map[string][]any{
 		"none":             nil,
@@ -129,15 +129,15 @@ func TestExecute_TakesNoRefusalWithoutDetails(t *testing.T) {
 	}
 }
 
-// A model repeats what it reads, to customers too: it gets the error's class and
-// none of its words.
-func TestExecute_NamesAFailuresClassAndNothingElse(t *testing.T) {
+// A model may repeat what it reads to customers, so it gets the class of the error and
+// not its message.
+func TestExecute_GivesOnlyTheClassOfAFailure(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("dial carrier.internal: password hunter2 rejected")
 	for name, c := range map[string]struct {
-		end                 error
-		kind, message       string
-		whatItMustNotRepeat string
+		end           error
+		kind, message string
+		secret        string
 	}{
 		"application error": {
 			temporal.NewApplicationError("no parcel at carrier.internal", "NotFound", "hunter2"),
@@ -159,12 +159,12 @@ func TestExecute_NamesAFailuresClassAndNothingElse(t *testing.T) {
 			result := execute[status](t, status{}, c.end)
 			assert.Equal(t, toolcall.Result[status]{Error: &toolcall.ToolError{Type: c.kind, Tool: tool, Message: c.message}}, result)
 			assert.Equal(t, c.message, result.ForModel())
-			assert.NotContains(t, result.ForModel(), c.whatItMustNotRepeat)
+			assert.NotContains(t, result.ForModel(), c.secret)
 		})
 	}
 }
 
-func TestExecute_ShowsNoStackOfAPanic(t *testing.T) {
+func TestExecute_HidesThePanicMessageAndStack(t *testing.T) {
 	t.Parallel()
 	result, err := executeIn[status](t, newEnv(func(context.Context, string) (status, error) { panic("hunter2") }))
 	require.NoError(t, err)
@@ -199,8 +199,8 @@ func TestGet_NamesATimeoutOfAnyKind(t *testing.T) {
 	}
 }
 
-// A tool that was retried until its time was up is told by its last failure.
-func TestGet_NamesTheFailureBeneathATimeout(t *testing.T) {
+// A tool that was retried until its timeout is described by its last failure.
+func TestGet_NamesTheLastFailureOfATimeout(t *testing.T) {
 	t.Parallel()
 	last := temporal.NewApplicationError("hunter2", "BadGateway")
 	result := getError(t, temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, last))
@@ -211,7 +211,7 @@ func timedOut() *toolcall.ToolError {
 	return &toolcall.ToolError{Type: "Timeout", Tool: tool, Message: "get_delivery_status did not answer in time."}
 }
 
-// getError gives what Get makes of a future that ends in this error.
+// getError returns the result of Get for a future that ends in this error.
 func getError(t *testing.T, end error) (result toolcall.Result[status]) {
 	t.Helper()
 	env := newEnv(func(context.Context) error { return nil })
@@ -225,7 +225,7 @@ func getError(t *testing.T, end error) (result toolcall.Result[status]) {
 	return result
 }
 
-// The only error there is: nobody is left to read a result.
+// Cancellation is the only error of Execute.
 func TestExecute_OfACancelledRunIsAnError(t *testing.T) {
 	t.Parallel()
 	env := newEnv(func(context.Context, string) (status, error) { return inTransit, nil })
@@ -237,8 +237,8 @@ func TestExecute_OfACancelledRunIsAnError(t *testing.T) {
 	assert.Equal(t, toolcall.Result[status]{}, result)
 }
 
-// The run is cancelled while its tool fails, and the failure is heard first.
-func TestExecute_OfACancelledRunIsAnErrorWhateverTheToolSays(t *testing.T) {
+// The run is cancelled while its tool fails, and the failure arrives first.
+func TestGet_OfACancelledRunIsAnErrorEvenIfTheToolFailed(t *testing.T) {
 	t.Parallel()
 	env := newEnv(func(context.Context, string) (status, error) { return status{}, nil })
 	env.OnActivity(tool, mock.Anything, mock.Anything).
@@ -257,7 +257,7 @@ func TestExecute_OfACancelledRunIsAnErrorWhateverTheToolSays(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// The caller gave up on this one call: it knows, and needs no text for a model.
+// The caller cancelled this one call, so it needs no text for a model.
 func TestGet_OfACallThatItsCallerCancelledIsAnError(t *testing.T) {
 	t.Parallel()
 	env := newEnv(func(context.Context, string) (status, error) { return inTransit, nil })
@@ -274,9 +274,9 @@ func TestGet_OfACallThatItsCallerCancelledIsAnError(t *testing.T) {
 	assert.True(t, temporal.IsCanceledError(err))
 }
 
-// A tool that waited for somebody else's work, which was cancelled, has failed.
-// The run that called it goes on.
-func TestExecute_OfAToolThatFailedOnACancellationIsAFailure(t *testing.T) {
+// A tool fails when other work that it waited for was cancelled. The run that called
+// it continues.
+func TestExecute_ACancellationInsideTheToolIsAFailure(t *testing.T) {
 	t.Parallel()
 	result := execute[status](t, status{}, temporal.NewApplicationErrorWithCause("", "LabelJobFailed", temporal.NewCanceledError()))
 	assert.Equal(t, toolcall.Result[status]{Error: &toolcall.ToolError{
@@ -284,8 +284,8 @@ func TestExecute_OfAToolThatFailedOnACancellationIsAFailure(t *testing.T) {
 	}}, result)
 }
 
-// A tool's own schema is unknown to a generic agent.
-func TestExecute_GivesRawJSONAsItCame(t *testing.T) {
+// A generic agent does not know the schema of a tool.
+func TestExecute_ReturnsRawJSONUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"object": `{"state":"lost","parcels":[1,2]}`,
@@ -313,16 +313,16 @@ func TestExecute_GivesRawJSONAsItCame(t *testing.T) {
 	assert.Equal(t, unavailable(), refused.Unavailable)
 }
 
-// Only the member itself makes a Result, not the word.
-func TestExecute_TakesTextAboutToolbreakerForWhatItIs(t *testing.T) {
+// Only the member "toolbreaker" makes a Result, not the word.
+func TestExecute_DoesNotMistakeOtherValuesForAResult(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]any{
 		"text":                     `toolbreaker`,
 		"quoted in a text":         `{"toolbreaker":"unavailable"}`,
-		"member further in":        map[string]any{"config": map[string]any{"toolbreaker": "unavailable"}},
+		"nested member":            map[string]any{"config": map[string]any{"toolbreaker": "unavailable"}},
 		"value of another member":  map[string]any{"guarded_by": "toolbreaker"},
 		"in a list":                []any{map[string]any{"toolbreaker": "unavailable"}},
-		"member of another kind":   map[string]any{"toolbreaker": map[string]any{"version": 1.0}},
+		"member of another type":   map[string]any{"toolbreaker": map[string]any{"version": 1.0}},
 		"member that holds a list": map[string]any{"toolbreaker": []any{"value"}},
 		"member that is empty":     map[string]any{"toolbreaker": "", "state": "lost"},
 	} {
@@ -332,10 +332,10 @@ func TestExecute_TakesTextAboutToolbreakerForWhatItIs(t *testing.T) {
 		})
 	}
 	bytes := []byte(`{"toolbreaker":"unavailable"}`)
-	assert.Equal(t, toolcall.Value(bytes), execute[[]byte](t, bytes, nil), "bytes are no JSON")
+	assert.Equal(t, toolcall.Value(bytes), execute[[]byte](t, bytes, nil), "bytes are not JSON")
 }
 
-func TestExecute_GivesZeroForNoResult(t *testing.T) {
+func TestExecute_ReturnsZeroForNoResult(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, toolcall.Result[status]{}, execute[status](t, (*status)(nil), nil))
 	assert.Equal(t, toolcall.Result[*status]{}, execute[*status](t, (*status)(nil), nil))
@@ -346,11 +346,11 @@ func TestExecute_GivesZeroForNoResult(t *testing.T) {
 	assert.Equal(t, toolcall.Result[status]{}, errorOnly)
 }
 
-// Not an empty answer, which the model would believe.
-func TestExecute_SaysThatAnAnswerCannotBeRead(t *testing.T) {
+// The model would believe an empty answer.
+func TestExecute_OfAnUnreadableResultIsAnError(t *testing.T) {
 	t.Parallel()
 	unreadable := toolcall.Result[status]{Error: &toolcall.ToolError{
-		Type: "UnreadableResult", Tool: tool, Message: "get_delivery_status answered with something that cannot be read.",
+		Type: "UnreadableResult", Tool: tool, Message: "get_delivery_status returned a result that cannot be read.",
 	}}
 	for name, value := range map[string]any{
 		"of another type":        "in transit",
@@ -414,8 +414,8 @@ func TestGet_WaitsForCallsThatRunTogether(t *testing.T) {
 	}, results)
 }
 
-// Temporal's own retries come first: a result is how the last attempt ended.
-func TestExecute_ShowsTheRetriedToolsAnswer(t *testing.T) {
+// Temporal's retries come first. The result is that of the last attempt.
+func TestExecute_ReturnsTheAnswerAfterRetries(t *testing.T) {
 	t.Parallel()
 	env := newEnv(func(ctx context.Context, _ string) (status, error) {
 		if activity.GetInfo(ctx).Attempt < 3 {
@@ -434,15 +434,14 @@ func TestExecute_ShowsTheRetriedToolsAnswer(t *testing.T) {
 	assert.Equal(t, toolcall.Value(inTransit), result)
 }
 
-// One that is refused leaves its siblings alone: an errgroup would have
-// cancelled them.
+// A refused call does not cancel the others.
 func TestExecuteAll_GivesEachCallItsOwnResult(t *testing.T) {
 	t.Parallel()
 	var others sync.WaitGroup
 	others.Add(3)
 	env := newAgentEnv(func(ctx context.Context, q query) (status, error) {
 		switch q.ID {
-		case "refused": // by two calls
+		case "refused": // in two calls
 			defer others.Done()
 			return refuse(shared())(ctx, q)
 		case "slow":
@@ -503,8 +502,8 @@ func TestExecuteAll_GivesEachCallItsOwnOptions(t *testing.T) {
 	assert.NotEqual(t, "us-east", (*scheduled)[1].TaskQueue)
 }
 
-// Both errors say so, and the run still ends as cancelled rather than as failed.
-func TestExecuteAll_OfACancelledRunIsACancellation(t *testing.T) {
+// The joined error still ends the run as cancelled, not as failed.
+func TestExecuteAll_OfACancelledRunIsCancelled(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(answer)
 	env.OnActivity(tool, mock.Anything, mock.Anything).Return(inTransit, nil).After(time.Hour)
@@ -517,11 +516,11 @@ func TestExecuteAll_OfACancelledRunIsACancellation(t *testing.T) {
 	assert.True(t, temporal.IsCanceledError(env.GetWorkflowError()))
 }
 
-// Arguments come from a model. Past the server's limit they fail the whole run,
-// and what is no JSON fails in each attempt of the activity.
-func TestExecute_SendsNoArgumentsThatCannotBeRead(t *testing.T) {
+// Arguments come from a model. If they are too large the server fails the whole run,
+// and if they are not JSON each attempt of the activity fails.
+func TestExecute_RejectsInvalidArguments(t *testing.T) {
 	t.Parallel()
-	const noJSON = "get_delivery_status was not called: its arguments are not valid JSON. Call it again with a JSON object."
+	const notJSON = "get_delivery_status was not called: its arguments are not valid JSON. Call it again with a JSON object."
 	const tooLarge = "get_delivery_status was not called: its arguments are larger than 1048576 bytes."
 	text := func(size int, of string) json.RawMessage {
 		return json.RawMessage(`"` + strings.Repeat(of, size) + `"`)
@@ -530,13 +529,13 @@ func TestExecute_SendsNoArgumentsThatCannotBeRead(t *testing.T) {
 		args []any
 		want string
 	}{
-		"cut off":             {[]any{json.RawMessage(`{"id":"PKG-`)}, noJSON},
-		"prose":               {[]any{json.RawMessage(`the parcel PKG-1`)}, noJSON},
-		"two objects":         {[]any{json.RawMessage(`{}{}`)}, noJSON},
-		"nothing":             {[]any{json.RawMessage(nil)}, noJSON},
-		"empty":               {[]any{json.RawMessage{}}, noJSON},
-		"white space":         {[]any{json.RawMessage(" \n")}, noJSON},
-		"the second one":      {[]any{json.RawMessage(`{}`), json.RawMessage(`{`)}, noJSON},
+		"cut off":             {[]any{json.RawMessage(`{"id":"PKG-`)}, notJSON},
+		"prose":               {[]any{json.RawMessage(`the parcel PKG-1`)}, notJSON},
+		"two objects":         {[]any{json.RawMessage(`{}{}`)}, notJSON},
+		"nothing":             {[]any{json.RawMessage(nil)}, notJSON},
+		"empty":               {[]any{json.RawMessage{}}, notJSON},
+		"white space":         {[]any{json.RawMessage(" \n")}, notJSON},
+		"the second one":      {[]any{json.RawMessage(`{}`), json.RawMessage(`{`)}, notJSON},
 		"larger than a MiB":   {[]any{text(1<<20, "x")}, tooLarge},
 		"larger together":     {[]any{text(1<<19, "x"), text(1<<19, "x")}, tooLarge},
 		"larger when encoded": {[]any{text(1<<18, "<")}, tooLarge},

@@ -7,17 +7,16 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Fallback answers in the stead of a tool that cannot be had now; see [Instead],
-// [Cached] and [FallbackFunc]. The zero Fallback answers nothing.
+// Fallback is another source for a call whose tool is not available. Make one with
+// [Instead], [Cached] or [FallbackFunc]. The zero Fallback is none.
 type Fallback[T any] struct {
 	from   string
 	at     time.Time
 	answer func(ctx workflow.Context) (value T, ok bool, err error)
 }
 
-// Instead is another tool, called with these arguments and the call's own
-// activity options: it has a breaker of its own. A model need not know it; see
-// [Run.Tools].
+// Instead calls another tool with these arguments and the activity options of the
+// call. The other tool has a breaker of its own. It need not be in [Run.Tools].
 func Instead[T any](tool string, args ...any) Fallback[T] {
 	return Fallback[T]{from: tool, answer: func(ctx workflow.Context) (T, bool, error) {
 		r, err := Call[T]{Tool: tool, Args: args}.execute(ctx)
@@ -25,13 +24,13 @@ func Instead[T any](tool string, args ...any) Fallback[T] {
 	}}
 }
 
-// Cached is a value that was right at some time.
+// Cached answers with a value that was valid at a past time.
 func Cached[T any](value T, at time.Time) Fallback[T] {
 	return Fallback[T]{from: "cache", at: at, answer: func(workflow.Context) (T, bool, error) { return value, true, nil }}
 }
 
-// FallbackFunc is a function of the workflow; name tells the model what answers.
-// With an error of f the call ends as it would have without a fallback.
+// FallbackFunc answers with a function of the workflow. The model reads name as the
+// source of the answer. If f fails, the call ends as it would without a fallback.
 func FallbackFunc[T any](name string, f func(workflow.Context) (T, error)) Fallback[T] {
 	return Fallback[T]{from: name, answer: func(ctx workflow.Context) (T, bool, error) {
 		value, err := f(ctx)
@@ -42,23 +41,23 @@ func FallbackFunc[T any](name string, f func(workflow.Context) (T, error)) Fallb
 	}}
 }
 
-// StandIn says whose answer a degraded result holds.
+// StandIn describes the fallback of a result with the outcome [Degraded].
 type StandIn struct {
-	// For is the tool that was asked for, From what answered: another tool, "cache",
-	// or the name given to [FallbackFunc].
+	// For is the tool that was called. From is the source of the answer: another tool,
+	// "cache", or the name given to [FallbackFunc].
 	For  string `json:"for"`
 	From string `json:"from"`
-	// Because is how the call itself ended.
+	// Because is the outcome of the call itself.
 	Because Outcome `json:"because"`
-	// At is when a cached value was right, zero for other values.
+	// At is when a cached value was valid, zero for other values.
 	At time.Time `json:"at,omitzero"`
-	// Message goes before the value in what the model reads.
+	// Message precedes the value in what the model reads.
 	Message string `json:"message"`
 }
 
-// standIn gives r, or what the fallback has in its stead.
-func (f Fallback[T]) standIn(ctx workflow.Context, tool string, r Result[T]) (Result[T], error) {
-	if f.answer == nil || !r.wanting() {
+// apply returns r, or the answer of the fallback instead.
+func (f Fallback[T]) apply(ctx workflow.Context, tool string, r Result[T]) (Result[T], error) {
+	if f.answer == nil || !r.needsFallback() {
 		return r, nil
 	}
 	value, ok, err := f.answer(ctx)
@@ -70,13 +69,13 @@ func (f Fallback[T]) standIn(ctx workflow.Context, tool string, r Result[T]) (Re
 	if !f.at.IsZero() {
 		when = " of " + f.at.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	s.Message = fmt.Sprintf("%s cannot be had now; this is from %s%s in its stead and may be incomplete or out of date:", tool, f.from, when)
+	s.Message = fmt.Sprintf("%s is not available now. This answer is from %s%s instead, and may be incomplete or out of date:", tool, f.from, when)
 	return Result[T]{Value: value, StandIn: s}, nil
 }
 
-// wanting tells whether another source may know what the tool could not say now.
-// One that answered with an error would get no better answer by another way.
-func (r Result[T]) wanting() bool {
+// needsFallback reports whether another source may help. It does not if the tool
+// answered with an error.
+func (r Result[T]) needsFallback() bool {
 	switch r.Outcome() {
 	case Refused, RateLimited:
 		return true

@@ -25,7 +25,7 @@ var (
 	overloaded = temporal.NewNonRetryableApplicationError("", toolcall.DependencyRateLimited, nil)
 )
 
-// withBackup is newAgentEnv with one more tool.
+// withBackup is newAgentEnv with the tool backup.
 func withBackup(f, second any) *agentEnv {
 	env := newAgentEnv(f)
 	env.RegisterActivityWithOptions(second, activity.RegisterOptions{Name: backup})
@@ -36,7 +36,7 @@ func fail(err error) handler {
 	return func(context.Context, query) (status, error) { return status{}, err }
 }
 
-// callOr is a call in a run that is not over.
+// callOr calls the tool with this fallback, in a run that is not cancelled.
 func callOr(ctx workflow.Context, f toolcall.Fallback[status]) toolcall.Result[status] {
 	r, err := toolcall.Call[status]{Tool: tool, Args: []any{query{}}, Fallback: f}.Execute(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func callOr(ctx workflow.Context, f toolcall.Fallback[status]) toolcall.Result[s
 	return r
 }
 
-func TestFallback_OfAnotherToolAnswersInstead(t *testing.T) {
+func TestFallback_AnotherToolAnswers(t *testing.T) {
 	t.Parallel()
 	env := withBackup(refuse(shared()), func(_ context.Context, q query) (status, error) {
 		return status{TrackingID: q.ID, State: "delivered"}, nil
@@ -54,14 +54,14 @@ func TestFallback_OfAnotherToolAnswersInstead(t *testing.T) {
 		r := callOr(ctx, toolcall.Instead[status](backup, inRegion("eu")))
 		assert.Equal(t, toolcall.Result[status]{Value: delivered, StandIn: &toolcall.StandIn{
 			For: tool, From: backup, Because: toolcall.Refused,
-			Message: "get_delivery_status cannot be had now; this is from ask_other_carrier in its stead and may be incomplete or out of date:",
+			Message: "get_delivery_status is not available now. This answer is from ask_other_carrier instead, and may be incomplete or out of date:",
 		}}, r)
 		assert.Equal(t, toolcall.Degraded, r.Outcome())
 		assert.True(t, r.Answered())
 	})
 }
 
-func TestFallback_OfACachedValueSaysHowOldItIs(t *testing.T) {
+func TestFallback_ACachedValueHasItsTime(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -70,26 +70,26 @@ func TestFallback_OfACachedValueSaysHowOldItIs(t *testing.T) {
 		assert.Equal(t, delivered, r.Value)
 		assert.Equal(t, &toolcall.StandIn{
 			For: tool, From: "cache", Because: toolcall.Refused, At: at,
-			Message: "get_delivery_status cannot be had now; this is from cache of 2026-03-01 12:00 UTC in its stead and may be incomplete or out of date:",
+			Message: "get_delivery_status is not available now. This answer is from cache of 2026-03-01 12:00 UTC instead, and may be incomplete or out of date:",
 		}, r.StandIn)
 	})
 }
 
-func TestFallback_OfAFunctionRunsInTheWorkflow(t *testing.T) {
+func TestFallback_AFunctionRunsInTheWorkflow(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
 		r := callOr(ctx, toolcall.FallbackFunc("last week's report", func(ctx workflow.Context) (status, error) {
-			return call(ctx, stranger, query{}).Value, nil
+			return call(ctx, otherTool, query{}).Value, nil
 		}))
 		assert.Equal(t, inTransit, r.Value)
 		assert.Equal(t, "last week's report", r.StandIn.From)
-		assert.Contains(t, r.ForModel(), "this is from last week's report in its stead")
+		assert.Contains(t, r.ForModel(), "This answer is from last week's report instead")
 	})
 }
 
-// Each is a call that another source may know more of.
-func TestFallback_AnswersWhateverKeptTheToolFromIt(t *testing.T) {
+// These are the outcomes for which another source may help.
+func TestFallback_AnswersForEachUnavailableTool(t *testing.T) {
 	t.Parallel()
 	for because, c := range map[string]struct {
 		f       handler
@@ -120,7 +120,7 @@ func hang(ctx context.Context, _ query) (status, error) {
 	return status{}, ctx.Err()
 }
 
-func TestFallback_AnswersWhatTheRunRemembersToo(t *testing.T) {
+func TestFallback_AnswersForARememberedRefusal(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -132,20 +132,20 @@ func TestFallback_AnswersWhatTheRunRemembersToo(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 1}, env.started)
 }
 
-// A tool that said no, and a call that makes no sense, get no better answer by
-// another way.
-func TestFallback_LeavesAnAnswerAndAnErrorAlone(t *testing.T) {
+// Another source does not help when the tool answered with an error, or when the
+// call itself is wrong.
+func TestFallback_IsNotUsedForAnAnswerOrAnError(t *testing.T) {
 	t.Parallel()
-	never := toolcall.FallbackFunc("never", func(workflow.Context) (status, error) { panic("a fallback was asked") })
+	never := toolcall.FallbackFunc("never", func(workflow.Context) (status, error) { panic("the fallback was called") })
 	for name, c := range map[string]struct {
 		f    handler
 		call toolcall.Call[status]
 		want string
 	}{
-		"an answer":      {answer, toolcall.Call[status]{Tool: tool, Args: []any{query{}}}, ""},
-		"an error":       {fail(notFound), toolcall.Call[status]{Tool: tool, Args: []any{query{}}}, "NotFound"},
-		"bad arguments":  {answer, toolcall.Call[status]{Tool: tool, Args: []any{json.RawMessage(`{`)}}, toolcall.TypeInvalidArguments},
-		"an unknown one": {answer, toolcall.Call[status]{Tool: "get_status"}, toolcall.TypeUnknownTool},
+		"an answer":       {answer, toolcall.Call[status]{Tool: tool, Args: []any{query{}}}, ""},
+		"an error":        {fail(notFound), toolcall.Call[status]{Tool: tool, Args: []any{query{}}}, "NotFound"},
+		"bad arguments":   {answer, toolcall.Call[status]{Tool: tool, Args: []any{json.RawMessage(`{`)}}, toolcall.TypeInvalidArguments},
+		"an unknown tool": {answer, toolcall.Call[status]{Tool: "get_status"}, toolcall.TypeUnknownTool},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +165,7 @@ func TestFallback_LeavesAnAnswerAndAnErrorAlone(t *testing.T) {
 	}
 }
 
-func TestFallback_ThatHasNothingLeavesTheRefusal(t *testing.T) {
+func TestFallback_WithoutAnAnswerKeepsTheRefusal(t *testing.T) {
 	t.Parallel()
 	other := refusal()
 	other.Key.Dependency = "other-carrier"
@@ -178,7 +178,7 @@ func TestFallback_ThatHasNothingLeavesTheRefusal(t *testing.T) {
 		"the other tool refused": {refuse(&u), toolcall.Instead[status](backup, query{})},
 		"the other tool failed":  {fail(notFound), toolcall.Instead[status](backup, query{})},
 		"the function failed":    {answer, toolcall.FallbackFunc("", func(workflow.Context) (status, error) { return delivered, errors.New("empty") })},
-		"the function met a cancellation": {answer, toolcall.FallbackFunc("", func(workflow.Context) (status, error) {
+		"the function got a cancellation": {answer, toolcall.FallbackFunc("", func(workflow.Context) (status, error) {
 			return delivered, temporal.NewCanceledError()
 		})},
 	} {
@@ -195,8 +195,8 @@ func TestFallback_ThatHasNothingLeavesTheRefusal(t *testing.T) {
 	}
 }
 
-// The other tool has a breaker of its own, and the run remembers that one as well.
-func TestFallback_IsRememberedToBeUnavailable(t *testing.T) {
+// The other tool has a breaker of its own, and the run remembers its refusals too.
+func TestFallback_ARefusedFallbackIsRemembered(t *testing.T) {
 	t.Parallel()
 	other := refusal()
 	other.Key.Dependency = "other-carrier"
@@ -210,14 +210,14 @@ func TestFallback_IsRememberedToBeUnavailable(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 1, backup: 1}, env.started)
 }
 
-// Run.Tools is what a model may call. The workflow's own second source was taken
-// for an invention of the model's, and never asked.
-func TestFallback_NeedsNoToolThatTheModelKnows(t *testing.T) {
+// Run.Tools limits what a model may call. It once applied to the workflow's own
+// fallback too, which was then never called.
+func TestFallback_NeedNotBeInRunTools(t *testing.T) {
 	t.Parallel()
 	env := withBackup(refuse(shared()), answer)
 	env.within(t, toolcall.Run{Tools: []string{tool}}, func(ctx workflow.Context) {
 		assert.Equal(t, toolcall.Degraded, callOr(ctx, toolcall.Instead[status](backup, query{})).Outcome())
-		assert.Equal(t, toolcall.TypeUnknownTool, call(ctx, backup, query{}).Error.Type, "the model itself may not call it")
+		assert.Equal(t, toolcall.TypeUnknownTool, call(ctx, backup, query{}).Error.Type, "the model may not call it")
 	})
 }
 

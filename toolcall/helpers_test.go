@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// scheduledWith gives the options of each activity that the workflow schedules.
+// scheduledWith returns the options of each activity that the workflow schedules.
 func scheduledWith(env *agentEnv) *[]workflow.ActivityOptions {
 	s := &scheduling{}
 	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{s}})

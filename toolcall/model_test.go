@@ -20,7 +20,7 @@ func limit() *toolcall.RateLimit {
 	return &l
 }
 
-func TestForModel_OfAStandInSaysWhatItIs(t *testing.T) {
+func TestForModel_OfAFallbackHasItsMessage(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, `This is old: {"tracking_id":"PKG-1","state":"in_transit"}`,
 		toolcall.Result[status]{Value: inTransit, StandIn: standIn()}.ForModel())
@@ -31,24 +31,24 @@ func TestForModel_OfARateLimitIsItsMessage(t *testing.T) {
 	assert.Equal(t, limit().Message, toolcall.Result[status]{Limit: limit()}.ForModel())
 }
 
-// A provider takes no empty tool message, and a model makes of it what it likes.
+// Model providers reject an empty tool message, and a model may misread one.
 func TestForModel_IsNeverEmpty(t *testing.T) {
 	t.Parallel()
 	for name, result := range map[string]interface {
 		ForModel() string
 		JSONForModel() json.RawMessage
 	}{
-		"zero":                       toolcall.Result[any]{},
-		"no JSON":                    toolcall.Value(json.RawMessage(nil)),
-		"empty JSON":                 toolcall.Value(json.RawMessage{}),
-		"broken JSON":                toolcall.Value(json.RawMessage(`{`)),
-		"cannot be encoded":          toolcall.Value(func() {}),
-		"empty text":                 toolcall.Value(""),
-		"refusal without a message":  toolcall.Result[any]{Unavailable: &toolcall.Unavailable{}},
-		"limit without a message":    toolcall.Result[any]{Limit: &toolcall.RateLimit{}},
-		"failure without a message":  toolcall.Result[any]{Error: &toolcall.ToolError{Type: "NotFound"}},
-		"stand-in without a message": toolcall.Result[any]{StandIn: &toolcall.StandIn{}},
-		"stand-in that has no form":  toolcall.Result[any]{Value: func() {}, StandIn: standIn()},
+		"zero":                            toolcall.Result[any]{},
+		"no JSON":                         toolcall.Value(json.RawMessage(nil)),
+		"empty JSON":                      toolcall.Value(json.RawMessage{}),
+		"broken JSON":                     toolcall.Value(json.RawMessage(`{`)),
+		"cannot be encoded":               toolcall.Value(func() {}),
+		"empty text":                      toolcall.Value(""),
+		"refusal without a message":       toolcall.Result[any]{Unavailable: &toolcall.Unavailable{}},
+		"limit without a message":         toolcall.Result[any]{Limit: &toolcall.RateLimit{}},
+		"failure without a message":       toolcall.Result[any]{Error: &toolcall.ToolError{Type: "NotFound"}},
+		"stand-in without a message":      toolcall.Result[any]{StandIn: &toolcall.StandIn{}},
+		"stand-in that cannot be encoded": toolcall.Result[any]{Value: func() {}, StandIn: standIn()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,23 +90,23 @@ func TestJSONForModel_IsTheValueOrAnInstruction(t *testing.T) {
 	}
 }
 
-// Zero is an answer as well.
-func TestJSONForModel_KeepsTheZeroOfAStandIn(t *testing.T) {
+// The zero value is an answer.
+func TestJSONForModel_KeepsAZeroValue(t *testing.T) {
 	t.Parallel()
 	assert.JSONEq(t, `{"status":"degraded","message":"This is old:","value":0}`,
 		string(toolcall.Result[int]{StandIn: standIn()}.JSONForModel()))
 }
 
-func TestJSONForModel_SaysThatAnAnswerCannotBeShown(t *testing.T) {
+func TestJSONForModel_OfAValueThatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	for status, result := range map[string]toolcall.Result[chan int]{
 		"error":    toolcall.Value(make(chan int)),
 		"degraded": {Value: make(chan int), StandIn: standIn()},
 	} {
-		var said map[string]any
-		require.NoError(t, json.Unmarshal(result.JSONForModel(), &said))
-		assert.Equal(t, status, said["status"])
-		assert.Contains(t, said["message"], "cannot be shown")
-		assert.NotContains(t, said, "value")
+		var object map[string]any
+		require.NoError(t, json.Unmarshal(result.JSONForModel(), &object))
+		assert.Equal(t, status, object["status"])
+		assert.Contains(t, object["message"], "cannot be shown")
+		assert.NotContains(t, object, "value")
 	}
 }

@@ -13,14 +13,14 @@ import (
 
 const slowDown = "get_delivery_status is rate-limited: its dependency works and asks for fewer calls. Call it again "
 
-func TestNewRateLimit_TellsWhenToCallAgain(t *testing.T) {
+func TestNewRateLimit_HasTheRetryTime(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, toolcall.RateLimit{
 		Tool: tool, RetryAt: now.Add(30 * time.Second), Message: slowDown + "after 14:00:30 UTC, or proceed without this information.",
 	}, toolcall.NewRateLimit(tool, 30*time.Second, now))
 }
 
-func TestNewRateLimit_MakesUpNoTime(t *testing.T) {
+func TestNewRateLimit_WithoutAWaitHasNoRetryTime(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{0, -time.Second} {
 		assert.Equal(t, toolcall.RateLimit{
@@ -55,7 +55,7 @@ func TestNewRateLimit_IsNeverEarly(t *testing.T) {
 	}
 }
 
-func TestExecute_TakesARateLimitAsAnError(t *testing.T) {
+func TestExecute_ReadsARateLimitFromAnError(t *testing.T) {
 	t.Parallel()
 	limit := toolcall.NewRateLimit(tool, 30*time.Second, now)
 	for _, kind := range []string{toolcall.DependencyRateLimited, "TooManyRequests"} {
@@ -66,7 +66,7 @@ func TestExecute_TakesARateLimitAsAnError(t *testing.T) {
 	}
 }
 
-func TestExecute_TakesARateLimitWithoutDetails(t *testing.T) {
+func TestExecute_ReadsARateLimitWithoutDetails(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
 		"none":             temporal.NewApplicationError("hunter2", "TooManyRequests"),
@@ -82,7 +82,7 @@ func TestExecute_TakesARateLimitWithoutDetails(t *testing.T) {
 	}
 }
 
-func TestExecute_TakesARateLimitAsAValue(t *testing.T) {
+func TestExecute_ReadsARateLimitFromAValue(t *testing.T) {
 	t.Parallel()
 	limit := toolcall.NewRateLimit(tool, time.Minute, now)
 	result := toolcall.Result[status]{Limit: &limit}

@@ -6,32 +6,32 @@ import (
 	"fmt"
 )
 
-// Outcome says which way a tool call ended.
+// Outcome is how a tool call ended.
 type Outcome string
 
 const (
-	// OK: the tool answered; Result.Value holds its answer.
+	// OK: the tool answered. Result.Value is its answer.
 	OK Outcome = "value"
-	// Degraded: a fallback answered in the tool's stead; Result.Value holds its
-	// answer and Result.StandIn says whose it is.
+	// Degraded: a fallback answered. Result.Value is its answer, and Result.StandIn names
+	// the source.
 	Degraded Outcome = "degraded"
-	// Refused: the tool was not executed; Result.Unavailable says why.
+	// Refused: the tool was not executed. Result.Unavailable has the reason.
 	Refused Outcome = "unavailable"
 	// RateLimited: the dependency works and asked for fewer calls; see Result.Limit.
 	RateLimited Outcome = "rate_limited"
-	// Failed: the tool was executed and failed, retries included, or could not be
-	// called at all; Result.Error says how.
+	// Failed: the tool failed, retries included, or could not be called. Result.Error has
+	// the class of the error.
 	Failed Outcome = "error"
 )
 
-// Result is how a tool call ended: Value counts, alone or with StandIn, or
-// exactly one of Unavailable, Limit and Error does. The zero Result is a value,
-// T's zero.
+// Result is how a tool call ended. Value is set, alone or with StandIn, or exactly one
+// of Unavailable, Limit and Error is. The zero Result is the zero value of T as an
+// answer.
 //
-// An activity that declares Result[T] as its result type gets a refusal as a
-// value of that type; see [Value].
+// An activity whose result type is Result[T] returns answers with [Value], and gets a
+// refusal as a value of that type.
 //
-// As JSON, which a workflow in any SDK can read, it is one of
+// The JSON form can be read by a workflow in any SDK. It is one of
 //
 //	{"toolbreaker":"value","value":…}
 //	{"toolbreaker":"degraded","value":…,"stand_in":{…}}
@@ -49,27 +49,27 @@ type Result[T any] struct {
 // Value makes the Result of an activity that answered.
 func Value[T any](v T) Result[T] { return Result[T]{Value: v} }
 
-// ToolError is what a model may know of a tool that failed: its class and a
-// short text, without stack, host names or the dependency's own words.
+// ToolError is what the model learns of a failed tool: the class of the error and a
+// short text. It has no stack, no host names, and no text of the dependency.
 type ToolError struct {
-	// Type is the application error's type, or one of the Type constants.
+	// Type is the type of the application error, or one of the Type constants.
 	Type string `json:"type"`
 	Tool string `json:"tool"`
 	// Message is the text for the model.
 	Message string `json:"message"`
 }
 
-// The types of a [ToolError] that no tool has made.
+// Types of a [ToolError] that are not the type of an application error.
 const (
 	TypeTimeout          = "Timeout"          // the tool did not answer in time
-	TypeError            = "Error"            // it failed without saying how
-	TypeUnreadableResult = "UnreadableResult" // its answer is none of T
-	TypeUnknownTool      = "UnknownTool"      // the model invented it; nothing was called
-	TypeInvalidArguments = "InvalidArguments" // they are no JSON, or too large; nothing was called
+	TypeError            = "Error"            // the tool failed with an error that has no type
+	TypeUnreadableResult = "UnreadableResult" // the result is not a T
+	TypeUnknownTool      = "UnknownTool"      // there is no such tool; nothing was called
+	TypeInvalidArguments = "InvalidArguments" // not JSON, or too large; nothing was called
 	TypeNoTimeLeft       = "NoTimeLeft"       // the run's deadline has passed; nothing was called
 )
 
-// Outcome says which way the call ended.
+// Outcome returns how the call ended.
 func (r Result[T]) Outcome() Outcome {
 	switch {
 	case r.Unavailable != nil:
@@ -85,29 +85,29 @@ func (r Result[T]) Outcome() Outcome {
 	}
 }
 
-// Answered tells whether Value counts.
+// Answered reports whether Value is an answer, of the tool or of a fallback.
 func (r Result[T]) Answered() bool { return r.Outcome() == OK || r.Outcome() == Degraded }
 
 const (
-	unshowable = "The tool answered, but its answer cannot be shown. Proceed without it if you can, or escalate with what you have."
-	// unsaid is for what an activity made without a message.
-	unsaid = "The tool gave no answer. Proceed without it if you can, or escalate with what you have."
+	notEncodable = "The tool answered, but its answer cannot be shown. Proceed without it if you can, or escalate with what you have."
+	// noMessage is used when an activity made a result without a message.
+	noMessage = "The tool gave no answer. Proceed without it if you can, or escalate with what you have."
 )
 
-// ForModel is the text for the transcript: the value as JSON, or what to do
+// ForModel returns the text for the transcript: the value as JSON, or what to do
 // without it. It is never empty.
 func (r Result[T]) ForModel() string {
 	switch r.Outcome() {
 	case Refused:
-		return cmp.Or(r.Unavailable.Message, unsaid)
+		return cmp.Or(r.Unavailable.Message, noMessage)
 	case RateLimited:
-		return cmp.Or(r.Limit.Message, unsaid)
+		return cmp.Or(r.Limit.Message, noMessage)
 	case Failed:
-		return cmp.Or(r.Error.Message, unsaid)
+		return cmp.Or(r.Error.Message, noMessage)
 	}
 	text, err := json.Marshal(r.Value)
 	if err != nil || len(text) == 0 {
-		return unshowable
+		return notEncodable
 	}
 	if r.StandIn != nil {
 		return r.StandIn.Message + " " + string(text)
@@ -115,10 +115,11 @@ func (r Result[T]) ForModel() string {
 	return string(text)
 }
 
-// JSONForModel is [Result.ForModel] for a transcript of JSON: the value itself, or
-// an object whose member "status" is the outcome and "message" says what to do.
+// JSONForModel is [Result.ForModel] for a transcript of JSON. It returns the value
+// itself, or an object: its member "status" is the outcome, and "message" is the text
+// for the model.
 func (r Result[T]) JSONForModel() json.RawMessage {
-	said := struct {
+	out := struct {
 		Status            Outcome  `json:"status"`
 		Message           string   `json:"message"`
 		Dependency        string   `json:"dependency,omitempty"`
@@ -133,25 +134,26 @@ func (r Result[T]) JSONForModel() json.RawMessage {
 		if text, err := json.Marshal(r.Value); err == nil && len(text) > 0 {
 			return text
 		}
-		said.Status, said.Type = Failed, TypeUnreadableResult
+		out.Status, out.Type = Failed, TypeUnreadableResult
 	case Degraded:
-		said.Message, said.Value = r.StandIn.Message, r.Value
+		out.Message, out.Value = r.StandIn.Message, r.Value
 	case Refused:
 		u := r.Unavailable
-		said.Dependency, said.Region, said.RetryAfterSeconds, said.Alternatives = u.Dependency, u.Region, u.RetryAfterSeconds, u.Alternatives
+		out.Dependency, out.Region, out.RetryAfterSeconds, out.Alternatives = u.Dependency, u.Region, u.RetryAfterSeconds, u.Alternatives
 	case Failed:
-		said.Type = r.Error.Type
+		out.Type = r.Error.Type
 	}
-	text, err := json.Marshal(said)
+	text, err := json.Marshal(out)
 	if err != nil {
-		// Only the stand-in's value can do that.
-		said.Value, said.Message = nil, unshowable
-		text, _ = json.Marshal(said)
+		// Only a fallback's value can fail to encode here.
+		out.Value, out.Message = nil, notEncodable
+		text, _ = json.Marshal(out)
 	}
 	return text
 }
 
-// IsToolResult marks Result among all result types that an activity may have.
+// IsToolResult marks the type Result. The interceptor looks for this method to find
+// activities that return one.
 func (Result[T]) IsToolResult() {}
 
 type wireResult struct {
@@ -163,7 +165,7 @@ type wireResult struct {
 	Error       *ToolError      `json:"error,omitempty"`
 }
 
-// MarshalJSON writes the form named at [Result].
+// MarshalJSON returns the form described at [Result].
 func (r Result[T]) MarshalJSON() ([]byte, error) {
 	w := wireResult{Outcome: r.Outcome(), Unavailable: r.Unavailable, Limit: r.Limit, Error: r.Error}
 	if r.Answered() {
@@ -176,7 +178,7 @@ func (r Result[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads the form named at [Result]. Anything else is an error.
+// UnmarshalJSON reads the form described at [Result]. Anything else is an error.
 func (r *Result[T]) UnmarshalJSON(data []byte) error {
 	var w wireResult
 	if err := json.Unmarshal(data, &w); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// status is what the tool of these tests answers.
+// status is the result type of the tools of these tests.
 type status struct {
 	TrackingID string `json:"tracking_id"`
 	State      string `json:"state"`
@@ -30,7 +30,7 @@ func toolError() *toolcall.ToolError {
 	return &toolcall.ToolError{Type: "Timeout", Tool: "get_delivery_status", Message: "get_delivery_status did not answer in time."}
 }
 
-func TestResult_SurvivesItsJSON(t *testing.T) {
+func TestResult_RoundTripsThroughJSON(t *testing.T) {
 	t.Parallel()
 	for name, result := range map[string]toolcall.Result[status]{
 		"value":      toolcall.Value(status{TrackingID: "PKG-1", State: "in_transit"}),
@@ -44,7 +44,7 @@ func TestResult_SurvivesItsJSON(t *testing.T) {
 			t.Parallel()
 			data, err := json.Marshal(result)
 			require.NoError(t, err)
-			// Whatever was there before is gone: a refusal does not keep a value.
+			// Decoding replaces what the variable held before.
 			read := toolcall.Result[status]{
 				Value: status{State: "stale"}, StandIn: standIn(), Unavailable: unavailable(), Limit: limit(), Error: toolError(),
 			}
@@ -55,7 +55,7 @@ func TestResult_SurvivesItsJSON(t *testing.T) {
 	}
 }
 
-// The form is read by other languages and by people in the Temporal UI.
+// Workflows in other languages depend on this form.
 func TestResult_HasTheDocumentedForm(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -83,7 +83,7 @@ func TestResult_HasTheDocumentedForm(t *testing.T) {
 			  "retry_after_seconds":30,"retry_at":"2026-03-01T14:00:30Z","since":"2026-03-01T13:59:50Z",
 			  "rule":"failure_rate","reason":"12 of 20 calls failed in 10s (over 50%)","outage":"outage/carrier-api/eu-west"}}`,
 		},
-		"refusal with all that there can be": {
+		"refusal with all fields": {
 			toolcall.Result[status]{Unavailable: &toolcall.Unavailable{
 				Code: toolcall.CodeUnavailable, Dependency: "carrier-api", Region: "eu-west", RegionFrom: toolcall.RegionFromInput,
 				Tool: tool, Tools: []string{tool, sibling}, Message: "Do without.", Worded: true,
@@ -127,9 +127,9 @@ func TestResult_ReadsNullAsAValue(t *testing.T) {
 	assert.Nil(t, read.Value)
 }
 
-// Read as an answer, anything else would be an empty one, and the model would
-// believe it.
-func TestResult_RefusesToReadAnythingElse(t *testing.T) {
+// Accepting anything else would give an empty answer, and the model would believe
+// it.
+func TestResult_RejectsAnyOtherJSON(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
 		"plain value":             `{"tracking_id":"PKG-1","state":"lost"}`,
@@ -157,7 +157,7 @@ func TestResult_RefusesToReadAnythingElse(t *testing.T) {
 	}
 }
 
-func TestResult_OfAValueThatCannotBeEncodedSaysSo(t *testing.T) {
+func TestResult_OfAValueThatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	result := toolcall.Value(make(chan int))
 	_, err := json.Marshal(result)
@@ -165,7 +165,7 @@ func TestResult_OfAValueThatCannotBeEncodedSaysSo(t *testing.T) {
 	assert.Contains(t, result.ForModel(), "cannot be shown")
 }
 
-func TestOutcome_OneOfFive(t *testing.T) {
+func TestOutcome_IsOneOfFive(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, toolcall.OK, toolcall.Value(1).Outcome())
 	assert.Equal(t, toolcall.OK, toolcall.Result[int]{}.Outcome(), "the zero Result is a value")
@@ -175,9 +175,9 @@ func TestOutcome_OneOfFive(t *testing.T) {
 	assert.Equal(t, toolcall.RateLimited, toolcall.Result[int]{Limit: limit()}.Outcome())
 }
 
-// A workflow in another SDK has neither these types nor this package: it reads a
-// refusal with nothing but the JSON converter that all SDKs share.
-func TestRefusal_IsReadWithoutThisPackage(t *testing.T) {
+// A workflow in another SDK reads a refusal with only the JSON converter that all
+// SDKs share.
+func TestRefusal_CanBeReadWithoutThisPackage(t *testing.T) {
 	t.Parallel()
 	read := func(value any) (plain map[string]any) {
 		t.Helper()
@@ -212,9 +212,9 @@ func TestRefusal_IsReadWithoutThisPackage(t *testing.T) {
 	isRefusal(plain)
 }
 
-// An interceptor tells by this method which activities take a refusal as a
-// value, whatever their T, and also behind a pointer or inside a larger struct.
-func TestIsToolResult_MarksEveryResultAndNothingElse(t *testing.T) {
+// By this method an interceptor finds the activities that can return a refusal as
+// a value, for any T, behind a pointer, or inside a larger struct.
+func TestIsToolResult_MarksResultsOnly(t *testing.T) {
 	t.Parallel()
 	type larger struct {
 		toolcall.Result[status]

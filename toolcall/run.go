@@ -10,32 +10,32 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// Run is what a run of an agent knows of its tools. The zero Run knows nothing
-// and remembers all the same.
+// Run configures the memory of one agent run. The zero Run has no list of tools and no
+// deadline, and remembers refusals.
 type Run struct {
-	// Tools are those that a model may call. A call of any other tool ends in an
-	// error of type [TypeUnknownTool], with nothing scheduled: an activity that no
-	// worker knows would be retried for ever. A fallback's tool need not be among
-	// them. Empty: every name that an activity type can have is taken as it is.
+	// Tools are the tools that the model may call. A call of any other tool ends in an
+	// error of type [TypeUnknownTool] and schedules nothing, because Temporal would retry
+	// an activity that no worker has without end. A fallback's tool need not be listed.
+	// Empty: any valid activity type may be called.
 	Tools []string
-	// Deadline is how long, from [WithRun] on, the run's tool calls may take
-	// together. A call is cut off at it, and after it ends in [TypeNoTimeLeft]. 0: no
-	// limit.
+	// Deadline limits the time of all tool calls of the run together, counted from
+	// [WithRun]. A call in progress is cut off. Later calls end in [TypeNoTimeLeft].
+	// 0: no limit.
 	Deadline time.Duration
-	// Region takes the region from a call's arguments, as the dependency's own
-	// Region does on the worker. Without it, a refusal by a region from the input
-	// is remembered for calls of the same tool with the same arguments only.
+	// Region returns the region of a call from its arguments, like Dependency.Region on
+	// the worker. It must be deterministic. Without it, a refusal whose region comes from
+	// the input is remembered only for the same tool with the same arguments.
 	Region func(args []any) string
 }
 
-// WithRun gives the run a memory: while a dependency that the run was told is
-// unavailable is not worth trying again, another call that needs it is answered
-// inside the workflow. No task is scheduled and the history grows by nothing; what
-// the model reads grows firmer. Call it once, at the beginning of the workflow.
+// WithRun returns a context in which the run remembers refusals. Until a refused
+// dependency is worth trying again, further calls that need it are answered inside the
+// workflow: nothing is scheduled, the history does not grow, and the text for the model
+// becomes firmer. Call it once, at the beginning of the workflow.
 //
-// What is remembered comes from the run's own history, so replay decides the
-// same. A workflow that already runs needs a workflow.GetVersion around it, and so
-// do other Tools, another Deadline and another Region.
+// The memory is built from the run's own history, so a replay decides the same. Adding
+// WithRun to workflows that are already running needs a workflow.GetVersion, and so
+// does a change of Tools, Deadline or Region.
 func WithRun(ctx workflow.Context, run Run) workflow.Context {
 	m := &memory{Run: run}
 	if run.Deadline > 0 {
@@ -44,45 +44,44 @@ func WithRun(ctx workflow.Context, run Run) workflow.Context {
 	return workflow.WithValue(ctx, memoryKey{}, m)
 }
 
-// OnOffer gives those of Run.Tools that are worth offering to a model now: all
-// but the ones whose dependency this run was told is unavailable. A tool whose
-// region comes from its arguments stays while another region works.
-func OnOffer(ctx workflow.Context) []string {
+// AvailableTools returns those of [Run.Tools] that are worth calling now, for the next
+// prompt. It leaves out the tools whose dependency has refused this run. A tool whose
+// region comes from its arguments is kept while another region works.
+func AvailableTools(ctx workflow.Context) []string {
 	m := memoryOf(ctx)
 	if m == nil {
 		return nil
 	}
-	var offer []string
+	var tools []string
 	for _, tool := range m.Tools {
 		if !slices.ContainsFunc(m.refusals, func(r remembered) bool {
-			return r.holds(ctx) && r.about(tool) && (r.RegionFrom != RegionFromInput || len(r.Alternatives) == 0)
+			return r.active(ctx) && r.includes(tool) && (r.RegionFrom != RegionFromInput || len(r.Alternatives) == 0)
 		}) {
-			offer = append(offer, tool)
+			tools = append(tools, tool)
 		}
 	}
-	return offer
+	return tools
 }
 
 type memoryKey struct{}
 
-// memory belongs to one run. Its coroutines take turns, so it needs no lock.
+// memory belongs to one run. It needs no lock: workflow coroutines run one at a time.
 type memory struct {
 	Run
 	deadline time.Time
 	refusals []remembered
 }
 
-// maxRemembered bounds a memory whose calls go to ever new regions.
+// maxRemembered limits the memory of a run whose calls name many regions.
 const maxRemembered = 100
 
 // remembered is the last refusal of a dependency and region.
 type remembered struct {
 	Unavailable
-	// queue is the task queue of the call: another one's workers may call another
+	// queue is the task queue of the call. Workers of another task queue may call another
 	// region.
 	queue string
-	// args are those of the calls that were refused, where nothing else tells their
-	// region.
+	// args are the arguments of the refused calls, when only they identify the region.
 	args []string
 }
 
@@ -91,20 +90,22 @@ func memoryOf(ctx workflow.Context) *memory {
 	return m
 }
 
-// holds tells whether it is still too early to try again.
-func (r *remembered) holds(ctx workflow.Context) bool { return workflow.Now(ctx).Before(r.RetryAt) }
+// active reports whether it is too early to try again.
+func (r *remembered) active(ctx workflow.Context) bool { return workflow.Now(ctx).Before(r.RetryAt) }
 
-func (r *remembered) about(tool string) bool { return tool == r.Tool || slices.Contains(r.Tools, tool) }
+func (r *remembered) includes(tool string) bool {
+	return tool == r.Tool || slices.Contains(r.Tools, tool)
+}
 
-// covers tells whether a call goes where r came from.
+// covers reports whether a call has the dependency and region of r.
 func (m *memory) covers(r *remembered, queue, tool string, args []any) bool {
 	switch {
-	case queue != r.queue || !r.about(tool):
+	case queue != r.queue || !r.includes(tool):
 		return false
 	case r.RegionFrom != RegionFromInput:
 		return true
 	case len(args) == 0:
-		// Nothing tells the region; Get knows no arguments.
+		// The region is unknown, for example because Get has no arguments.
 		return false
 	case m.Region != nil:
 		return m.Region(args) == r.Region
@@ -113,14 +114,14 @@ func (m *memory) covers(r *remembered, queue, tool string, args []any) bool {
 	}
 }
 
-// recall answers a call from memory: with what is known to be unavailable, or
-// with why it comes too late. Both nil: it is to be made.
-func (m *memory) recall(ctx workflow.Context, tool string, args []any) (*Unavailable, *ToolError) {
+// lookup answers a call from memory: the dependency is unavailable, or the deadline has
+// passed. Both results nil: make the call.
+func (m *memory) lookup(ctx workflow.Context, tool string, args []any) (*Unavailable, *ToolError) {
 	queue := workflow.GetActivityOptions(ctx).TaskQueue
 	for i := range m.refusals {
-		if r := &m.refusals[i]; r.holds(ctx) && m.covers(r, queue, tool, args) {
+		if r := &m.refusals[i]; r.active(ctx) && m.covers(r, queue, tool, args) {
 			r.Refusals++
-			u := r.again(tool, r.Refusals, workflow.Now(ctx))
+			u := r.repeated(tool, r.Refusals, workflow.Now(ctx))
 			return &u, nil
 		}
 	}
@@ -131,8 +132,8 @@ func (m *memory) recall(ctx workflow.Context, tool string, args []any) (*Unavail
 	return nil, nil
 }
 
-// bounded cuts a call off at the run's deadline.
-func (m *memory) bounded(ctx workflow.Context) workflow.Context {
+// limited limits a call to the run's deadline.
+func (m *memory) limited(ctx workflow.Context) workflow.Context {
 	if m.deadline.IsZero() {
 		return ctx
 	}
@@ -143,9 +144,9 @@ func (m *memory) bounded(ctx workflow.Context) workflow.Context {
 	return workflow.WithScheduleToCloseTimeout(ctx, left)
 }
 
-// learn remembers a refusal, and forgets what an answer has proven wrong. It gives
-// the refusal with the count of those that this run got in a row.
-func (m *memory) learn(ctx workflow.Context, tool string, args []any, u *Unavailable, answered bool) *Unavailable {
+// record remembers a refusal, or forgets those that an answer has disproved. It returns
+// the refusal with the number of consecutive ones in this run.
+func (m *memory) record(ctx workflow.Context, tool string, args []any, u *Unavailable, answered bool) *Unavailable {
 	queue := workflow.GetActivityOptions(ctx).TaskQueue
 	if u == nil {
 		if answered {
@@ -175,18 +176,19 @@ func (m *memory) learn(ctx workflow.Context, tool string, args []any, u *Unavail
 	if counted == u.Refusals {
 		return u
 	}
-	again := u.again(u.Tool, counted, workflow.Now(ctx))
-	return &again
+	repeated := u.repeated(u.Tool, counted, workflow.Now(ctx))
+	return &repeated
 }
 
-// forget drops what was remembered of a key that has recovered.
+// forget drops the refusals of a key that has recovered.
 func (m *memory) forget(key breaker.Key) {
 	m.refusals = slices.DeleteFunc(m.refusals, func(r remembered) bool {
 		return r.Dependency == key.Dependency && r.Region == key.Region
 	})
 }
 
-// encoded is how arguments are compared, empty for those that have no JSON form.
+// encoded returns arguments in a form that can be compared, empty if they have no JSON
+// form.
 func encoded(args []any) string {
 	text, err := json.Marshal(args)
 	if err != nil || len(args) == 0 {

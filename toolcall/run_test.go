@@ -20,13 +20,13 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// sibling needs the same dependency as tool, stranger another one.
+// sibling has the same dependency as tool, otherTool another one.
 const (
-	sibling  = "get_shipping_label"
-	stranger = "get_weather"
+	sibling   = "get_shipping_label"
+	otherTool = "get_weather"
 )
 
-// query is what the tools of these tests take.
+// query is the argument of the tools of these tests.
 type query struct {
 	ID     string `json:"id"`
 	Region string `json:"region"`
@@ -34,7 +34,7 @@ type query struct {
 
 func inRegion(region string) query { return query{ID: "PKG-1", Region: region} }
 
-// handler is a tool of these tests.
+// handler implements a tool.
 type handler func(context.Context, query) (status, error)
 
 func answer(context.Context, query) (status, error) { return inTransit, nil }
@@ -43,7 +43,7 @@ func refuse(u *toolcall.Unavailable) handler {
 	return func(context.Context, query) (status, error) { return status{}, refusedWith(*u) }
 }
 
-// refuseInRegion refuses as a dependency does whose region the arguments tell.
+// refuseInRegion refuses like a dependency whose region comes from the arguments.
 func refuseInRegion(ctx context.Context, q query) (status, error) {
 	r := refusal()
 	r.Key.Region = q.Region
@@ -62,18 +62,18 @@ func shared() *toolcall.Unavailable {
 	return &u
 }
 
-// agentEnv is an environment that begins at 14:00:00 and counts the activities
-// that it starts.
+// agentEnv is an environment that begins at 14:00:00 and counts the activities it
+// starts.
 type agentEnv struct {
 	*testsuite.TestWorkflowEnvironment
 	started map[string]int
 }
 
-// newAgentEnv holds f as tool and sibling. stranger always answers.
+// newAgentEnv registers f as tool and sibling. otherTool always answers.
 func newAgentEnv(f any) *agentEnv {
 	env := &agentEnv{newEnv(f), map[string]int{}}
 	env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: sibling})
-	env.RegisterActivityWithOptions(answer, activity.RegisterOptions{Name: stranger})
+	env.RegisterActivityWithOptions(answer, activity.RegisterOptions{Name: otherTool})
 	env.SetStartTime(now)
 	env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
 		env.started[info.ActivityType.Name]++
@@ -81,7 +81,7 @@ func newAgentEnv(f any) *agentEnv {
 	return env
 }
 
-// within runs f in a run that knows this much of its tools.
+// within calls f in a workflow with WithRun.
 func (env *agentEnv) within(t *testing.T, run toolcall.Run, f func(ctx workflow.Context)) {
 	t.Helper()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
@@ -92,7 +92,7 @@ func (env *agentEnv) within(t *testing.T, run toolcall.Run, f func(ctx workflow.
 	require.NoError(t, env.GetWorkflowError())
 }
 
-// call is Execute in a run that is not over.
+// call is Execute in a run that is not cancelled.
 func call(ctx workflow.Context, tool string, args ...any) toolcall.Result[status] {
 	r, err := toolcall.Execute[status](ctx, tool, args...)
 	if err != nil {
@@ -107,7 +107,7 @@ func sleep(ctx workflow.Context, d time.Duration) {
 	}
 }
 
-func TestRun_AnswersFromMemoryWhileItIsTooEarly(t *testing.T) {
+func TestRun_AnswersFromMemoryUntilTheRetryTime(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]any{
 		"refused as an error": refuse(shared()),
@@ -136,8 +136,8 @@ func TestRun_AnswersFromMemoryWhileItIsTooEarly(t *testing.T) {
 	}
 }
 
-// A model in a loop called a dead tool until its run had no events left.
-func TestRun_SchedulesADeadToolOnce(t *testing.T) {
+// A model once called an unavailable tool in a loop until the history was full.
+func TestRun_SchedulesAnUnavailableToolOnce(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -148,31 +148,31 @@ func TestRun_SchedulesADeadToolOnce(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 1}, env.started)
 }
 
-func TestRun_WithoutMemoryAsksEachTime(t *testing.T) {
+func TestRun_WithoutMemoryEachCallIsMade(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		for range 2 {
-			assert.Zero(t, call(once(ctx), tool, query{}).Unavailable.Refusals, "nobody counts")
+			assert.Zero(t, call(once(ctx), tool, query{}).Unavailable.Refusals, "nothing counts")
 		}
-		assert.Empty(t, toolcall.OnOffer(ctx))
+		assert.Empty(t, toolcall.AvailableTools(ctx))
 		return nil
 	})
 	require.NoError(t, env.GetWorkflowError())
 	assert.Equal(t, map[string]int{tool: 2}, env.started)
 }
 
-func TestRun_LeavesOtherDependenciesAlone(t *testing.T) {
+func TestRun_DoesNotAffectOtherDependencies(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
 		call(ctx, tool, query{})
-		assert.Equal(t, toolcall.Value(inTransit), call(ctx, stranger, query{}))
+		assert.Equal(t, toolcall.Value(inTransit), call(ctx, otherTool, query{}))
 	})
 }
 
-// The dependency is still down: the run asks again, and counts on.
-func TestRun_AsksAgainWhenItIsTime(t *testing.T) {
+// If the dependency is still down at the retry time, the count continues.
+func TestRun_CallsAgainAtTheRetryTime(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	env := newAgentEnv(func(context.Context, query) (status, error) {
@@ -195,7 +195,7 @@ func TestRun_AsksAgainWhenItIsTime(t *testing.T) {
 	assert.Equal(t, 2, env.started[tool])
 }
 
-func TestRun_ForgetsWhatAnAnswerHasProvenWrong(t *testing.T) {
+func TestRun_AnAnswerClearsTheRefusal(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	env := newAgentEnv(func(ctx context.Context, q query) (status, error) {
@@ -208,13 +208,13 @@ func TestRun_ForgetsWhatAnAnswerHasProvenWrong(t *testing.T) {
 		assert.Equal(t, 1, call(ctx, tool, query{}).Unavailable.Refusals)
 		sleep(ctx, time.Minute)
 		assert.True(t, call(ctx, sibling, query{}).Answered())
-		assert.Equal(t, 1, call(ctx, tool, query{}).Unavailable.Refusals, "those in a row are counted")
+		assert.Equal(t, 1, call(ctx, tool, query{}).Unavailable.Refusals, "only consecutive refusals are counted")
 	})
 }
 
-// A failure says nothing: the breaker let a probe of the ramp through, and it
-// failed like the calls before it.
-func TestRun_ForgetsNothingOverAFailure(t *testing.T) {
+// A failed call, for example one of the ramp, does not show that the dependency has
+// recovered.
+func TestRun_AFailureKeepsTheRefusal(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	env := newAgentEnv(func(ctx context.Context, q query) (status, error) {
@@ -231,8 +231,8 @@ func TestRun_ForgetsNothingOverAFailure(t *testing.T) {
 	})
 }
 
-// Another queue's workers are elsewhere, and may call another region.
-func TestRun_RemembersEachTaskQueueByItself(t *testing.T) {
+// Workers of another task queue may call another region.
+func TestRun_RemembersEachTaskQueueSeparately(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -245,7 +245,7 @@ func TestRun_RemembersEachTaskQueueByItself(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 2}, env.started)
 }
 
-func TestRun_ComparesTheRegionsThatArgumentsTell(t *testing.T) {
+func TestRun_ComparesTheRegionsOfTheArguments(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuseInRegion)
 	env.within(t, toolcall.Run{Region: func(args []any) string { return args[0].(query).Region }}, func(ctx workflow.Context) {
@@ -258,8 +258,8 @@ func TestRun_ComparesTheRegionsThatArgumentsTell(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 2}, env.started)
 }
 
-// What region other arguments tell, only the worker knows.
-func TestRun_ComparesArgumentsWhereNothingTellsTheRegion(t *testing.T) {
+// Without Run.Region, only the worker knows the region of other arguments.
+func TestRun_WithoutRegionComparesTheArguments(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuseInRegion)
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
@@ -287,8 +287,8 @@ func TestRun_RemembersAllArgumentsOfOneRegion(t *testing.T) {
 	assert.Equal(t, 3, env.started[tool])
 }
 
-// The same arguments may tell another tool another region.
-func TestRun_RemembersNoToolsArgumentsForAnother(t *testing.T) {
+// The same arguments may mean another region for another tool.
+func TestRun_RemembersArgumentsPerTool(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuseInRegion)
 	first, second := query{ID: "1", Region: "eu"}, query{ID: "2", Region: "eu"}
@@ -300,9 +300,9 @@ func TestRun_RemembersNoToolsArgumentsForAnother(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 1, sibling: 2}, env.started)
 }
 
-// Get has no arguments to give. A region function that takes the first of them
-// would have failed the workflow's task over and over, and only in an outage.
-func TestRun_AsksForNoRegionOfACallWithoutArguments(t *testing.T) {
+// Get has no arguments. A Region function that reads the first one would panic and
+// fail the workflow task again and again, and only during an outage.
+func TestRun_DoesNotCallRegionWithoutArguments(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(func(ctx context.Context, q query) (status, error) {
 		if q.Region == "us" {
@@ -319,10 +319,10 @@ func TestRun_AsksForNoRegionOfACallWithoutArguments(t *testing.T) {
 		assert.Equal(t, 3, env.started[tool])
 		call(ctx, tool, inRegion("eu"))
 	})
-	assert.Equal(t, 3, env.started[tool], "another region's answer proves nothing")
+	assert.Equal(t, 3, env.started[tool], "an answer of another region keeps the refusal")
 }
 
-func TestRun_RemembersSoManyRegionsAndNoMore(t *testing.T) {
+func TestRun_RemembersALimitedNumberOfRegions(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuseInRegion)
 	env.within(t, toolcall.Run{Region: func(args []any) string { return args[0].(query).Region }}, func(ctx workflow.Context) {
@@ -337,7 +337,7 @@ func TestRun_RemembersSoManyRegionsAndNoMore(t *testing.T) {
 	assert.Equal(t, 102, env.started[tool], "the oldest is forgotten")
 }
 
-func TestRun_RemembersSoManyArgumentsAndNoMore(t *testing.T) {
+func TestRun_RemembersALimitedNumberOfArguments(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuseInRegion)
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -352,7 +352,7 @@ func TestRun_RemembersSoManyArgumentsAndNoMore(t *testing.T) {
 	assert.Equal(t, 102, env.started[tool], "the oldest are forgotten")
 }
 
-func TestRun_LearnsFromCallsSideBySide(t *testing.T) {
+func TestRun_RemembersRefusalsOfParallelCalls(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -367,7 +367,7 @@ func TestRun_LearnsFromCallsSideBySide(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 1}, env.started)
 }
 
-func TestRun_LearnsFromGet(t *testing.T) {
+func TestRun_RemembersRefusalsOfGet(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
@@ -379,8 +379,8 @@ func TestRun_LearnsFromGet(t *testing.T) {
 	assert.Equal(t, map[string]int{tool: 1}, env.started)
 }
 
-// The dependency's own words were made for the first refusal; what follows says
-// that it was not the first.
+// The dependency's own wording is for the first refusal. Later messages begin with
+// the number of the refusal.
 func TestRun_KeepsTheDependencysOwnWording(t *testing.T) {
 	t.Parallel()
 	const own = "The carrier is down. Offer the customer a call back."
@@ -398,7 +398,7 @@ func TestRun_KeepsTheDependencysOwnWording(t *testing.T) {
 	})
 }
 
-func TestRun_DropsAWordingThatHasNoRoomToGrowFirmer(t *testing.T) {
+func TestRun_DropsAWordingThatIsTooLongForTheCount(t *testing.T) {
 	t.Parallel()
 	own := strings.Repeat("x", 499)
 	env := newAgentEnv(refuse(wordedAs(own)))
@@ -417,55 +417,55 @@ func wordedAs(text string) *toolcall.Unavailable {
 	return &u
 }
 
-func TestRun_OffersWhatIsWorthCalling(t *testing.T) {
+func TestAvailableTools_LeavesOutRefusedTools(t *testing.T) {
 	t.Parallel()
-	all := []string{tool, sibling, stranger}
+	all := []string{tool, sibling, otherTool}
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{Tools: all}, func(ctx workflow.Context) {
-		assert.Equal(t, all, toolcall.OnOffer(ctx))
+		assert.Equal(t, all, toolcall.AvailableTools(ctx))
 		call(ctx, tool, query{})
-		assert.Equal(t, []string{stranger}, toolcall.OnOffer(ctx))
+		assert.Equal(t, []string{otherTool}, toolcall.AvailableTools(ctx))
 		sleep(ctx, 30*time.Second)
-		assert.Equal(t, all, toolcall.OnOffer(ctx))
+		assert.Equal(t, all, toolcall.AvailableTools(ctx))
 	})
 }
 
-func TestRun_OffersNothingOfWhatItDoesNotKnow(t *testing.T) {
+func TestAvailableTools_WithoutToolsIsEmpty(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
 		call(ctx, tool, query{})
-		assert.Empty(t, toolcall.OnOffer(ctx))
+		assert.Empty(t, toolcall.AvailableTools(ctx))
 	})
 }
 
-// The model chooses the region, so it still has a use for the tool.
-func TestRun_OffersAToolThatWorksInAnotherRegion(t *testing.T) {
+// The model chooses the region, so the tool is still useful.
+func TestAvailableTools_KeepsAToolThatWorksInAnotherRegion(t *testing.T) {
 	t.Parallel()
 	for from, want := range map[string][]string{
-		toolcall.RegionFromInput:  {tool, stranger},
-		toolcall.RegionFromWorker: {stranger},
+		toolcall.RegionFromInput:  {tool, otherTool},
+		toolcall.RegionFromWorker: {otherTool},
 	} {
 		u := toolcall.NewUnavailable(toolcall.About{Tool: tool, RegionFrom: from, Alternatives: []string{"us-east"}}, refusal(), now)
 		env := newAgentEnv(refuse(&u))
-		env.within(t, toolcall.Run{Tools: []string{tool, stranger}}, func(ctx workflow.Context) {
+		env.within(t, toolcall.Run{Tools: []string{tool, otherTool}}, func(ctx workflow.Context) {
 			call(ctx, tool, query{})
-			assert.Equal(t, want, toolcall.OnOffer(ctx), from)
+			assert.Equal(t, want, toolcall.AvailableTools(ctx), from)
 		})
 	}
 }
 
-func TestRun_OffersNoToolThatWorksInNoRegion(t *testing.T) {
+func TestAvailableTools_LeavesOutAToolThatWorksInNoRegion(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuseInRegion)
-	env.within(t, toolcall.Run{Tools: []string{tool, stranger}}, func(ctx workflow.Context) {
+	env.within(t, toolcall.Run{Tools: []string{tool, otherTool}}, func(ctx workflow.Context) {
 		call(ctx, tool, inRegion("eu"))
-		assert.Equal(t, []string{stranger}, toolcall.OnOffer(ctx))
+		assert.Equal(t, []string{otherTool}, toolcall.AvailableTools(ctx))
 	})
 }
 
-// An activity that no worker knows is retried for ever.
-func TestRun_CallsNoToolThatAModelMadeUp(t *testing.T) {
+// Temporal retries an activity that no worker has without end.
+func TestRun_DoesNotCallUnknownTools(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ tool, message string }{
 		"another name":      {"get_status", "There is no tool get_status. Tools: get_delivery_status, get_weather."},
@@ -478,7 +478,7 @@ func TestRun_CallsNoToolThatAModelMadeUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := newAgentEnv(answer)
-			env.within(t, toolcall.Run{Tools: []string{tool, stranger}}, func(ctx workflow.Context) {
+			env.within(t, toolcall.Run{Tools: []string{tool, otherTool}}, func(ctx workflow.Context) {
 				r := call(ctx, c.tool, query{})
 				assert.Equal(t, toolcall.TypeUnknownTool, r.Error.Type)
 				assert.Equal(t, c.message, r.ForModel())
@@ -489,7 +489,7 @@ func TestRun_CallsNoToolThatAModelMadeUp(t *testing.T) {
 	}
 }
 
-func TestRun_NamesItsToolsOnlyWhereTheyFit(t *testing.T) {
+func TestRun_NamesItsToolsOnlyIfAllFit(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(answer)
 	tools := strings.Split(strings.Repeat("a_tool_of_many ", 40), " ")
@@ -498,8 +498,8 @@ func TestRun_NamesItsToolsOnlyWhereTheyFit(t *testing.T) {
 	})
 }
 
-// The server fails the whole run over an activity type of that kind.
-func TestExecute_CallsNoToolOfANameThatNoneCanHave(t *testing.T) {
+// The server fails the whole run over such an activity type.
+func TestExecute_RejectsInvalidToolNames(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]string{
 		"none":      "",
@@ -560,8 +560,8 @@ func TestRun_CutsACallOffAtItsDeadline(t *testing.T) {
 	}
 }
 
-// Refused is more than late: the model learns what is down.
-func TestRun_TellsARefusalAfterItsDeadlineToo(t *testing.T) {
+// A refusal tells the model more than a passed deadline.
+func TestRun_ARefusalPrecedesThePassedDeadline(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{Deadline: 10 * time.Second}, func(ctx workflow.Context) {

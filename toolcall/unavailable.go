@@ -11,89 +11,87 @@ import (
 )
 
 const (
-	// DependencyUnavailable is the type of the application error that a refused
-	// activity of a plain result type ends in. Its details hold one Unavailable.
-	// It is non-retryable by itself; listing it in a retry policy's
-	// NonRetryableErrorTypes does no harm.
+	// DependencyUnavailable is the type of the application error of a refused activity
+	// whose result type is not a [Result]. Its details are one Unavailable. The error is
+	// non-retryable; NonRetryableErrorTypes of a retry policy need not list it.
 	DependencyUnavailable = "DependencyUnavailable"
-	// CodeUnavailable is Unavailable.Code.
+	// CodeUnavailable is the value of Unavailable.Code.
 	CodeUnavailable = "dependency_unavailable"
 
-	// maxMessage bounds what a model is told: a transcript is paid for by the token.
+	// maxMessage limits the text for the model, in bytes, because transcripts cost tokens.
 	maxMessage = 500
-	// maxJSON is where the server drops an Unavailable from a pending activity.
+	// maxJSON is the size from which the server drops the details of a pending activity.
 	maxJSON = 2 << 10
-	// maxNamed bounds the names of tools and of regions in an Unavailable,
-	// maxReason its reason: an operator's note may be of any length.
-	maxNamed  = 300
+	// maxNames limits the list of tools and the list of regions in an Unavailable.
+	// maxReason limits its reason, because an operator's note may have any length.
+	maxNames  = 300
 	maxReason = 150
-	// maxKeyName bounds the dependency's and the region's name in a message.
+	// maxKeyName limits the names of the dependency and of the region in a message.
 	maxKeyName = 60
 )
 
-// Where a call's region comes from: Unavailable.RegionFrom.
+// The values of Unavailable.RegionFrom.
 const (
 	RegionFromWorker = "worker"
 	RegionFromInput  = "input"
 )
 
-// Unavailable tells that a tool was not executed because its dependency is
-// down, and what to do about it. As JSON it stays under 2 KiB.
+// Unavailable is the result of a call whose tool was not executed because its
+// dependency is down. As JSON it is smaller than 2 KiB.
 type Unavailable struct {
 	// Code is always "dependency_unavailable".
 	Code       string `json:"code"`
 	Dependency string `json:"dependency"`
 	Region     string `json:"region"`
-	// RegionFrom is "worker" when every call of a worker goes to its region, and
-	// "input" when the call's arguments say where it goes.
+	// RegionFrom is "worker" when all calls of the worker go to one region, and "input"
+	// when the call's arguments name the region.
 	RegionFrom string `json:"region_from"`
-	// Tool is the activity type that was called, Tools are all that need the
-	// dependency, as far as they fit.
+	// Tool is the activity type that was called. Tools are all tools of the dependency, as
+	// many as fit.
 	Tool  string   `json:"tool"`
 	Tools []string `json:"tools,omitempty"`
-	// Message is the instruction for the model, under 500 bytes. Worded says that
-	// the dependency's own wording made it.
+	// Message is the text for the model, under 500 bytes. Worded is true if the
+	// dependency's own Wording made it.
 	Message string `json:"message"`
 	Worded  bool   `json:"worded,omitempty"`
-	// RetryAfterSeconds and RetryAt say when it is worth trying again: at least
-	// one second from now.
+	// RetryAfterSeconds and RetryAt are when to try again, at least one second from now.
 	RetryAfterSeconds int       `json:"retry_after_seconds"`
 	RetryAt           time.Time `json:"retry_at"`
 	// Since is when the outage began.
 	Since time.Time `json:"since"`
-	// Rule and Reason say why: "latency", "failure_rate", …, and in words with
-	// the figures.
+	// Rule is what opened the breaker, such as "latency" or "failure_rate". Reason is the
+	// same as a sentence with figures.
 	Rule   breaker.Rule `json:"rule"`
 	Reason string       `json:"reason"`
-	// Required: there is no going on without this dependency.
+	// Required: the run cannot go on without this dependency.
 	Required bool `json:"required,omitempty"`
-	// Alternatives are the dependency's other regions that are closed, as far as
-	// the worker that refused knows.
+	// Alternatives are the dependency's other regions that are closed, as far as the
+	// refusing worker knows.
 	Alternatives []string `json:"alternatives,omitempty"`
-	// Refusals counts the refusals in a row that this run got for this dependency
-	// and region, this one included; 0 when nobody counted.
+	// Refusals counts the consecutive refusals of this dependency and region in this run,
+	// including this one. 0: nothing counts them.
 	Refusals int `json:"refusals,omitempty"`
-	// Outage is the outage workflow's ID, empty for as long as only the worker
-	// that refused knows of it.
+	// Outage is the workflow ID of the outage, empty while only the refusing worker knows
+	// of it.
 	Outage string `json:"outage,omitempty"`
 }
 
-// About is what a refusal by itself does not say.
+// About describes a refused call for [NewUnavailable].
 type About struct {
-	// Tool is the activity type that was called, Tools are all of the dependency.
+	// Tool is the activity type that was called. Tools are all tools of the dependency.
 	Tool  string
 	Tools []string
-	// RegionFrom is [RegionFromWorker] or [RegionFromInput]. Default: the worker.
+	// RegionFrom is [RegionFromWorker] or [RegionFromInput]. Default: RegionFromWorker.
 	RegionFrom   string
 	Required     bool
 	Alternatives []string
 	Refusals     int
-	// Wording replaces the message. What is empty, longer than 500 bytes, or
-	// panics, is not used. Optional.
+	// Wording, if set, makes the message. A result that is empty or not under 500 bytes,
+	// and a panic, are ignored.
 	Wording func(Unavailable) string
 }
 
-// NewUnavailable makes what a model is told of a refused call, as of now.
+// NewUnavailable returns the result of a call that r refuses at now.
 func NewUnavailable(about About, r breaker.Refusal, now time.Time) Unavailable {
 	u := Unavailable{
 		Code:         CodeUnavailable,
@@ -101,29 +99,30 @@ func NewUnavailable(about About, r breaker.Refusal, now time.Time) Unavailable {
 		Region:       r.Key.Region,
 		RegionFrom:   about.RegionFrom,
 		Tool:         about.Tool,
-		Tools:        fitting(about.Tools, maxNamed),
+		Tools:        firstFitting(about.Tools, maxNames),
 		RetryAt:      r.RetryAt,
 		Since:        r.Since.UTC().Truncate(time.Millisecond),
 		Rule:         r.Reason.Rule,
-		Reason:       shortened(r.Reason.String(), maxReason),
+		Reason:       shorten(r.Reason.String(), maxReason),
 		Required:     about.Required,
-		Alternatives: fitting(about.Alternatives, maxNamed),
+		Alternatives: firstFitting(about.Alternatives, maxNames),
 		Refusals:     about.Refusals,
 		Outage:       r.Outage,
 	}
 	if u.RegionFrom == "" {
 		u.RegionFrom = RegionFromWorker
 	}
-	u.timed(now)
+	u.setRetry(now)
 	u.Message = u.instruction()
-	if own := worded(about.Wording, u); own != "" {
+	if own := customMessage(about.Wording, u); own != "" {
 		u.Message, u.Worded = own, true
 	}
 	u.fit()
 	return u
 }
 
-// fit drops names, the longer list's first, until u as JSON is under maxJSON.
+// fit shortens the lists of names, the longer one first, until u as JSON is smaller
+// than maxJSON.
 func (u *Unavailable) fit() {
 	for len(u.Tools)+len(u.Alternatives) > 0 {
 		if text, err := json.Marshal(u); err != nil || len(text) < maxJSON {
@@ -137,14 +136,14 @@ func (u *Unavailable) fit() {
 	}
 }
 
-// again is u for another call of the same run, which nobody executed either.
-func (u Unavailable) again(tool string, refusals int, now time.Time) Unavailable {
+// repeated is u for a further refused call of the same run.
+func (u Unavailable) repeated(tool string, refusals int, now time.Time) Unavailable {
 	own := u.Message
 	u.Tool, u.Refusals = tool, refusals
-	u.timed(now)
+	u.setRetry(now)
 	u.Message = u.instruction()
 	if refusals > 1 {
-		own = u.told() + " " + own
+		own = u.warning() + " " + own
 	}
 	if u.Worded = u.Worded && len(own) < maxMessage; u.Worded {
 		u.Message = own
@@ -152,8 +151,8 @@ func (u Unavailable) again(tool string, refusals int, now time.Time) Unavailable
 	return u
 }
 
-// timed sets when it is worth trying again, seen from now.
-func (u *Unavailable) timed(now time.Time) {
+// setRetry sets when to try again, counted from now.
+func (u *Unavailable) setRetry(now time.Time) {
 	wait := max(time.Second, u.RetryAt.Sub(now))
 	u.RetryAfterSeconds = int(math.Ceil(wait.Seconds()))
 	u.RetryAt = roundUp(now.Add(wait).UTC(), time.Millisecond)
@@ -168,11 +167,11 @@ func (u Unavailable) instruction() string {
 		state = "switched off by an operator"
 	}
 	s := fmt.Sprintf("%s (%s) is %s; %s was not executed.",
-		shortened(u.Dependency, maxKeyName), shortened(u.Region, maxKeyName), state, named(u.Tool))
+		shorten(u.Dependency, maxKeyName), shorten(u.Region, maxKeyName), state, shortName(u.Tool))
 	if u.Refusals > 1 {
-		s += " " + u.told()
+		s += " " + u.warning()
 	}
-	s += fmt.Sprintf(" Do not call it again before %s (in %d s).", clock(u.RetryAt, u.RetryAfterSeconds), u.RetryAfterSeconds)
+	s += fmt.Sprintf(" Do not call it again before %s (in %d s).", formatTime(u.RetryAt, u.RetryAfterSeconds), u.RetryAfterSeconds)
 	switch {
 	case u.Required:
 		s += " It is required: wait until then, or stop and escalate; do not answer without it."
@@ -187,12 +186,12 @@ func (u Unavailable) instruction() string {
 	return s
 }
 
-// told is for a model that did not heed what it read.
-func (u Unavailable) told() string {
+// warning is for a model that calls again although it was told not to.
+func (u Unavailable) warning() string {
 	return fmt.Sprintf("This is refusal %d in this run: calling again cannot help.", u.Refusals)
 }
 
-func worded(wording func(Unavailable) string, u Unavailable) (text string) {
+func customMessage(wording func(Unavailable) string, u Unavailable) (text string) {
 	if wording == nil {
 		return ""
 	}
@@ -207,8 +206,8 @@ func worded(wording func(Unavailable) string, u Unavailable) (text string) {
 	return text
 }
 
-// fitting gives the first of names that take no more than so many bytes.
-func fitting(names []string, bytes int) []string {
+// firstFitting returns the first names that together fit into so many bytes.
+func firstFitting(names []string, bytes int) []string {
 	for i, name := range names {
 		if bytes -= len(name) + len(`"",`); bytes < 0 {
 			return names[:i:i]
@@ -217,20 +216,20 @@ func fitting(names []string, bytes int) []string {
 	return names
 }
 
-// named is a tool's name in a text; a model may have made it up.
-func named(tool string) string { return shortened(tool, 100) }
+// shortName shortens the name of a tool, which a model may have invented.
+func shortName(tool string) string { return shorten(tool, 100) }
 
-// shortened gives the beginning of a text that is longer than so many bytes.
-func shortened(text string, bytes int) string {
+// shorten cuts a text that is longer than so many bytes.
+func shorten(text string, bytes int) string {
 	if len(text) > bytes {
 		text = text[:bytes] + "…"
 	}
 	return strings.ToValidUTF8(text, "")
 }
 
-// clock is a time to retry at as a model reads it, with its date if it is further
-// away than a time of day can say.
-func clock(t time.Time, away int) string {
+// formatTime formats a retry time for a model, with the date if it is a day away or
+// more.
+func formatTime(t time.Time, away int) string {
 	layout := "15:04:05 UTC"
 	if away >= 24*60*60 {
 		layout = "2006-01-02 15:04:05 UTC"
@@ -238,6 +237,6 @@ func clock(t time.Time, away int) string {
 	return roundUp(t.UTC(), time.Second).Format(layout)
 }
 
-// roundUp rounds a time to retry at to whole units: rounded down, whoever heeds
-// it would come too early.
+// roundUp rounds a retry time up to whole units, so that a retry at that time is not too
+// early.
 func roundUp(t time.Time, unit time.Duration) time.Time { return t.Add(unit - 1).Truncate(unit) }

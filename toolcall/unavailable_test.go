@@ -39,7 +39,7 @@ func refusal() breaker.Refusal {
 	}
 }
 
-func TestNewUnavailable_TellsAllThatTheBreakerKnows(t *testing.T) {
+func TestNewUnavailable_HasEverythingFromTheRefusal(t *testing.T) {
 	t.Parallel()
 	u := toolcall.NewUnavailable(toolcall.About{Tool: "get_delivery_status"}, refusal(), now)
 	u.Message = ""
@@ -64,14 +64,14 @@ func TestForModel_InstructsTheModel(t *testing.T) {
 		"Proceed without this information if you can, or escalate with what you have."
 	assert.Equal(t, "carrier-api (eu-west) is temporarily unavailable; "+rest, forModel(failing()))
 	assert.Equal(t, "carrier-api (eu-west) is temporarily unavailable; "+rest, forModel(breaker.Reason{Rule: breaker.RuleProbe}))
-	// A slow dependency does answer: called unreachable, it would send the model,
-	// and the people it escalates to, looking for the wrong fault.
+	// A slow dependency is not unreachable. People who read "unavailable" would look
+	// for the wrong fault.
 	assert.Equal(t, "carrier-api (eu-west) is temporarily too slow to use; "+rest, forModel(slow()))
 }
 
-// Figures are for people: the model is told what to do, and neither the cause's
-// words nor where it happened.
-func TestForModel_HoldsNoReasonAndNoWorkflowID(t *testing.T) {
+// Figures and the workflow ID are for operators. The model only needs to know what
+// to do.
+func TestForModel_HasNoReasonAndNoWorkflowID(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []breaker.Reason{failing(), slow()} {
 		r := refusal()
@@ -83,13 +83,13 @@ func TestForModel_HoldsNoReasonAndNoWorkflowID(t *testing.T) {
 	}
 }
 
-// The server drops a pending activity's details past 2 KiB, and a transcript is
-// paid for by the token.
+// The server drops the details of a pending activity from 2 KiB, and transcripts
+// cost tokens.
 func TestUnavailable_StaysSmallWithTheLongestNames(t *testing.T) {
 	t.Parallel()
 	longest := strings.Repeat("n", 100)
 	require.NoError(t, breaker.ValidateName(longest))
-	require.Error(t, breaker.ValidateName(longest+"n"), "the longest allowed name is longer than this test knows")
+	require.Error(t, breaker.ValidateName(longest+"n"), "this test must use the longest allowed name")
 	key := breaker.Key{Dependency: longest, Region: longest}
 	most := math.MaxInt32
 	reason := breaker.Reason{
@@ -122,7 +122,7 @@ func TestUnavailable_StaysSmallWithTheLongestNames(t *testing.T) {
 				assert.Less(t, len(details), 2<<10)
 				assert.Less(t, len(u.Message), 500)
 				assert.Equal(t, about.Wording != nil, u.Worded)
-				assert.Contains(t, u.Message+u.Tool, longest, "what was called is told in full")
+				assert.Contains(t, u.Message+u.Tool, longest, "the full name of the tool is there")
 			})
 		}
 	}
@@ -141,7 +141,7 @@ func TestUnavailable_KeepsWhatFits(t *testing.T) {
 	assert.Equal(t, 2, u.Refusals)
 }
 
-func TestForModel_SaysWhatElseTheRefusalKnows(t *testing.T) {
+func TestForModel_HasTheDetailsOfTheRefusal(t *testing.T) {
 	t.Parallel()
 	forced := refusal()
 	forced.Reason = breaker.Reason{Rule: breaker.RuleForced, By: "kim", Note: "maintenance"}
@@ -166,7 +166,7 @@ func TestForModel_SaysWhatElseTheRefusalKnows(t *testing.T) {
 			before + " This is refusal 2 in this run: calling again cannot help." + when + without,
 		},
 		"the first refusal": {toolcall.About{Tool: tool, Refusals: 1}, refusal(), before + when + without},
-		// Who did it and why is for people.
+		// The operator's name and note are not for the model.
 		"an operator": {
 			toolcall.About{Tool: tool}, forced,
 			"carrier-api (eu-west) is switched off by an operator; get_delivery_status was not executed." + when + without,
@@ -179,8 +179,8 @@ func TestForModel_SaysWhatElseTheRefusalKnows(t *testing.T) {
 	}
 }
 
-// Half a list would be taken for all of it.
-func TestForModel_NamesTheRegionsThatWorkOnlyWhereTheyFit(t *testing.T) {
+// A model would take a part of the list for all of it.
+func TestForModel_NamesTheRegionsThatWorkOnlyIfAllFit(t *testing.T) {
 	t.Parallel()
 	regions := []string{strings.Repeat("r", 100), strings.Repeat("s", 100), "us-east"}
 	u := toolcall.NewUnavailable(toolcall.About{Tool: strings.Repeat("n", 100), Alternatives: regions}, refusal(), now)
@@ -188,20 +188,20 @@ func TestForModel_NamesTheRegionsThatWorkOnlyWhereTheyFit(t *testing.T) {
 	assert.NotContains(t, u.Message, "Regions that work")
 }
 
-func TestWording_IsTheDependencysOwn(t *testing.T) {
+func TestWording_ReplacesTheMessage(t *testing.T) {
 	t.Parallel()
-	var told toolcall.Unavailable
+	var given toolcall.Unavailable
 	u := toolcall.NewUnavailable(toolcall.About{Tool: tool, Required: true, Wording: func(u toolcall.Unavailable) string {
-		told = u
+		given = u
 		return "Ask the customer to call " + u.Dependency + "."
 	}}, refusal(), now)
 	assert.Equal(t, "Ask the customer to call carrier-api.", u.Message)
 	assert.True(t, u.Worded)
-	told.Message, told.Worded = u.Message, true
-	assert.Equal(t, told, u, "it is told all there is")
+	given.Message, given.Worded = u.Message, true
+	assert.Equal(t, given, u, "Wording gets all fields")
 }
 
-func TestWording_ThatIsOfNoUseIsNotUsed(t *testing.T) {
+func TestWording_IsIgnoredIfUnusable(t *testing.T) {
 	t.Parallel()
 	byDefault := toolcall.NewUnavailable(toolcall.About{Tool: tool}, refusal(), now)
 	for name, wording := range map[string]func(toolcall.Unavailable) string{
@@ -219,8 +219,8 @@ func TestWording_ThatIsOfNoUseIsNotUsed(t *testing.T) {
 
 var clockTime = regexp.MustCompile(`before (\d\d:\d\d:\d\d) UTC \(in (\d+) s\)`)
 
-// Whoever heeds any of the three (the seconds, the time, the text) is neither
-// too early nor told to come back at once.
+// A retry after the seconds, at the time, or at the time in the text is not too early,
+// and never at once.
 func TestRetryTime_IsNeverEarly(t *testing.T) {
 	t.Parallel()
 	inTokyo := now.In(time.FixedZone("JST", 9*60*60))
@@ -229,20 +229,20 @@ func TestRetryTime_IsNeverEarly(t *testing.T) {
 		seconds      int
 		text         string
 	}{
-		"in half a minute":              {now, now.Add(30 * time.Second), 30, "14:00:30"},
-		"given in another zone":         {inTokyo, inTokyo.Add(30 * time.Second), 30, "14:00:30"},
-		"in one second":                 {now, now.Add(time.Second), 1, "14:00:01"},
-		"in a part of a second":         {now, now.Add(time.Millisecond), 1, "14:00:01"},
-		"now":                           {now, now, 1, "14:00:01"},
-		"in the past":                   {now, now.Add(-time.Hour), 1, "14:00:01"},
-		"never set":                     {now, time.Time{}, 1, "14:00:01"},
-		"a second and a part":           {now, now.Add(1400 * time.Millisecond), 2, "14:00:02"},
-		"between two seconds":           {now.Add(500 * time.Millisecond), now.Add(1900 * time.Millisecond), 2, "14:00:02"},
-		"in the past, between seconds":  {now.Add(900 * time.Millisecond), now, 1, "14:00:02"},
-		"a part of a millisecond late":  {now, now.Add(30*time.Second + time.Microsecond), 31, "14:00:31"},
-		"over midnight":                 {now, now.Add(10 * time.Hour), 36000, "00:00:00"},
-		"further than durations reach":  {now, now.AddDate(1000, 0, 0), math.MaxInt64/int(time.Second) + 1, ""},
-		"on the edge of what they hold": {now, now.Add(math.MaxInt64), math.MaxInt64/int(time.Second) + 1, ""},
+		"in half a minute":               {now, now.Add(30 * time.Second), 30, "14:00:30"},
+		"given in another zone":          {inTokyo, inTokyo.Add(30 * time.Second), 30, "14:00:30"},
+		"in one second":                  {now, now.Add(time.Second), 1, "14:00:01"},
+		"in a part of a second":          {now, now.Add(time.Millisecond), 1, "14:00:01"},
+		"now":                            {now, now, 1, "14:00:01"},
+		"in the past":                    {now, now.Add(-time.Hour), 1, "14:00:01"},
+		"never set":                      {now, time.Time{}, 1, "14:00:01"},
+		"a second and a part":            {now, now.Add(1400 * time.Millisecond), 2, "14:00:02"},
+		"between two seconds":            {now.Add(500 * time.Millisecond), now.Add(1900 * time.Millisecond), 2, "14:00:02"},
+		"in the past, between seconds":   {now.Add(900 * time.Millisecond), now, 1, "14:00:02"},
+		"a part of a millisecond late":   {now, now.Add(30*time.Second + time.Microsecond), 31, "14:00:31"},
+		"over midnight":                  {now, now.Add(10 * time.Hour), 36000, "00:00:00"},
+		"beyond the range of a duration": {now, now.AddDate(1000, 0, 0), math.MaxInt64/int(time.Second) + 1, ""},
+		"at the largest duration":        {now, now.Add(math.MaxInt64), math.MaxInt64/int(time.Second) + 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -271,8 +271,8 @@ func TestSince_IsUTC(t *testing.T) {
 	assert.Equal(t, now.Add(123*time.Millisecond), u.Since)
 }
 
-// An operator may switch a tool off for days: a time of day alone would read as
-// today's.
+// An operator may switch a tool off for days. A model would take a time without a
+// date for today's.
 func TestRetryTime_HasADateWhenItIsDaysAway(t *testing.T) {
 	t.Parallel()
 	r := refusal()
@@ -282,8 +282,8 @@ func TestRetryTime_HasADateWhenItIsDaysAway(t *testing.T) {
 	assert.Contains(t, toolcall.NewUnavailable(toolcall.About{Tool: "t"}, r, now).Message, "before 2026-03-08 14:00:00 UTC (in 604800 s)")
 }
 
-// Two refusals of one state of the breaker name one time.
-func TestRetryTime_DoesNotGrowBetweenTwoRefusals(t *testing.T) {
+// Two refusals in the same state of the breaker have the same retry time.
+func TestRetryTime_IsTheSameForTwoRefusals(t *testing.T) {
 	t.Parallel()
 	first := toolcall.NewUnavailable(toolcall.About{Tool: "t"}, refusal(), now)
 	second := toolcall.NewUnavailable(toolcall.About{Tool: "t"}, refusal(), now.Add(20*time.Second))

@@ -83,7 +83,7 @@ func supportTicket(ctx workflow.Context, t Ticket, activities []string) (Outcome
 func runTurns(modelCtx, toolCtx workflow.Context, models *modelChain, c *Conversation) (*Answer, error) {
 	results := resultCache{}
 	for range maxTurns {
-		c.Tools = toolcall.OnOffer(toolCtx)
+		c.Tools = toolcall.AvailableTools(toolCtx)
 		turn, err := models.next(modelCtx, *c)
 		if err != nil || turn.Answer != nil {
 			return turn.Answer, err

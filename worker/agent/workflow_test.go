@@ -285,7 +285,7 @@ func TestSupportTicket_UsesTheCachedResultOfARefusedCall(t *testing.T) {
 	assert.Equal(t, "value", transcript[0].Outcome)
 	assert.Equal(t, "degraded", transcript[1].Outcome)
 	assert.True(t, strings.HasSuffix(transcript[1].Text, transcript[0].Text))
-	assert.Contains(t, transcript[1].Text, "this is from cache of ")
+	assert.Contains(t, transcript[1].Text, "This answer is from cache of ")
 }
 
 func TestSupportTicket_TheTranscriptStaysSmall(t *testing.T) {
