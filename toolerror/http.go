@@ -1,19 +1,3 @@
-// Package toolerror is how a tool tells what its dependency said, in one line:
-//
-//	if err := toolerror.FromResponse(resp); err != nil {
-//		return Status{}, err
-//	}
-//
-// The error is one that Temporal retries when it makes sense, after what
-// Retry-After asked for, and that the breaker understands: 5xx and 408 are
-// failures, other 4xx a healthy dependency's "no", 429 says nothing. It holds no
-// word that the server wrote: errors end up in a workflow's history and in a
-// model's transcript.
-//
-// Any other error may be returned as it is: timeouts, DNS, refused and broken
-// connections, TLS and gRPC codes are told apart by package interceptor. So are
-// errors of a tool's own making that have a method HTTPStatus() int, and
-// RetryAfterHint() time.Duration.
 package toolerror
 
 import (
@@ -27,18 +11,18 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// maxRetryAfter bounds what a server can ask for.
+// maxRetryAfter limits the wait that a server can ask for.
 const maxRetryAfter = time.Hour
 
-// HTTP is an answer other than 2xx.
+// HTTP is an HTTP response other than 2xx, as an error. It may be used concurrently.
 type HTTP struct {
 	Status     int           // HTTP status code
-	RetryAfter time.Duration // what Retry-After asked for, at most an hour; zero: nothing
+	RetryAfter time.Duration // from the Retry-After header, at most one hour; 0: none
 }
 
-// FromResponse gives nil for a 2xx, and else an application error whose type is
-// the status's name without spaces, such as NotFound or ServiceUnavailable. It
-// leaves the body alone.
+// FromResponse returns nil for a 2xx response. For any other it returns an application
+// error whose type is the name of the status without spaces, such as NotFound or
+// ServiceUnavailable. It neither reads nor closes the body.
 func FromResponse(resp *http.Response) error {
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
 		return nil
@@ -47,12 +31,12 @@ func FromResponse(resp *http.Response) error {
 	return h.Application(h.Error())
 }
 
-// Of reads status and Retry-After of a response.
+// Of returns the status and the Retry-After of a response.
 func Of(resp *http.Response) *HTTP {
 	return &HTTP{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
-// Error gives the status and its standard text.
+// Error returns the status with its standard text, and the wait if there is one.
 func (e *HTTP) Error() string {
 	text := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.Status, http.StatusText(e.Status)))
 	if e.RetryAfter > 0 {
@@ -61,25 +45,25 @@ func (e *HTTP) Error() string {
 	return text
 }
 
-// HTTPStatus is the status code, for classifiers that do not know this type.
+// HTTPStatus returns the status code. Classifiers use it without knowing the type.
 func (e *HTTP) HTTPStatus() int { return e.Status }
 
-// RetryAfterHint is how long the server asked to be left alone; zero: it did not.
+// RetryAfterHint returns the wait that the server asked for, 0 if none.
 func (e *HTTP) RetryAfterHint() time.Duration { return e.RetryAfter }
 
-// Application is the error to return from an activity, caused by e, with a
-// message of the tool's own. Its type is the status's name.
+// Application returns an application error with this message and the cause e, to be
+// returned from an activity. Its type is the name of the status without spaces.
 func (e *HTTP) Application(message string) error {
 	return temporal.NewApplicationErrorWithOptions(message, e.name(), temporal.ApplicationErrorOptions{
-		NonRetryable:   e.refusal(),
+		NonRetryable:   e.final(),
 		Cause:          e,
 		NextRetryDelay: NextRetryDelay(e.RetryAfter),
 	})
 }
 
-// refusal reports whether the dependency works and said no, so that the same
-// call would get the same answer.
-func (e *HTTP) refusal() bool {
+// final reports whether the same call would get the same answer again: the dependency
+// works and rejected it.
+func (e *HTTP) final() bool {
 	return e.Status >= 400 && e.Status <= 499 &&
 		e.Status != http.StatusRequestTimeout && e.Status != http.StatusTooManyRequests
 }
@@ -92,8 +76,8 @@ func (e *HTTP) name() string {
 	return strings.ReplaceAll(text, " ", "")
 }
 
-// retryAfter reads both forms of the header: seconds, and a date. What is
-// neither, or in the past, asks for nothing.
+// retryAfter parses both forms of the header, seconds and a date. Any other value, and
+// a time in the past, is 0.
 func retryAfter(header string, now time.Time) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
@@ -104,9 +88,9 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// NextRetryDelay spreads what a server asked for over up to a quarter more:
-// Temporal adds no jitter to a next-retry delay, and everyone told so in one second
-// would return in one. 0 stays 0, and leaves the delay to the retry policy.
+// NextRetryDelay adds a random part of up to a quarter to the wait that a server asked
+// for. Temporal adds no jitter to a next-retry delay, so without it all callers would
+// return at once. For 0 or less it returns 0: the retry policy sets the delay.
 func NextRetryDelay(wait time.Duration) time.Duration {
 	if wait <= 0 {
 		return 0

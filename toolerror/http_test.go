@@ -12,14 +12,14 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
-func TestFromResponse_IsNoErrorForAnAnswer(t *testing.T) {
+func TestFromResponse_IsNoErrorFor2xx(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 201, 204, 299} {
 		assert.NoError(t, toolerror.FromResponse(&http.Response{StatusCode: status}), status)
 	}
 }
 
-func TestFromResponse_IsRetriedWhenItMakesSense(t *testing.T) {
+func TestFromResponse_IsRetriedWhenItCanHelp(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]struct {
 		kind  string
@@ -35,7 +35,7 @@ func TestFromResponse_IsRetriedWhenItMakesSense(t *testing.T) {
 		599: {"HTTP599", false},
 	} {
 		err := toolerror.FromResponse(&http.Response{StatusCode: status})
-		// Bare: Temporal looks at the top error only.
+		// Not wrapped, because Temporal looks at the outermost error only.
 		require.IsType(t, (*temporal.ApplicationError)(nil), err)
 		app := err.(*temporal.ApplicationError)
 		assert.Equal(t, want.kind, app.Type())
@@ -47,7 +47,7 @@ func TestFromResponse_IsRetriedWhenItMakesSense(t *testing.T) {
 	}
 }
 
-func TestFromResponse_WaitsAsLongAsItWasAsked(t *testing.T) {
+func TestFromResponse_WaitsForRetryAfter(t *testing.T) {
 	t.Parallel()
 	in20 := time.Now().Add(20 * time.Minute).UTC().Format(http.TimeFormat)
 	ago := time.Now().Add(-20 * time.Minute).UTC().Format(http.TimeFormat)
@@ -65,12 +65,12 @@ func TestFromResponse_WaitsAsLongAsItWasAsked(t *testing.T) {
 		assert.GreaterOrEqual(t, wait, want[0], header)
 		assert.LessOrEqual(t, wait, want[1], header)
 		delay := err.(*temporal.ApplicationError).NextRetryDelay()
-		assert.GreaterOrEqual(t, delay, wait, "never earlier than asked")
+		assert.GreaterOrEqual(t, delay, wait, "never earlier than Retry-After")
 		assert.LessOrEqual(t, delay, wait+wait/4)
 	}
 }
 
-func TestHTTP_ReadsWell(t *testing.T) {
+func TestHTTP_Error(t *testing.T) {
 	t.Parallel()
 	assert.EqualError(t, &toolerror.HTTP{Status: 404}, "HTTP 404 Not Found")
 	assert.EqualError(t, &toolerror.HTTP{Status: 599}, "HTTP 599")

@@ -1,7 +1,12 @@
-// Package carrier is a parcel carrier's API as Temporal activities: three tools
-// of one dependency. Its delivery network has regions that fail independently.
+// Package carrier is an example of tools: a parcel carrier's API as three Temporal
+// activities that share one dependency. Its regions fail independently.
 //
-// The tools know nothing of circuit breakers. What they do for one is what any
-// well-behaved tool does: every call has a limit of its own, an error says
-// whether the carrier refused or failed, and a synthetic call says that it is one.
+//	tools := &carrier.Tools{BaseURL: "https://api.carrier.example", Region: carrier.RegionEUWest}
+//	tools.Register(w) // w is a worker.Worker
+//
+// The tools know nothing of circuit breakers. They follow rules that suit any tool:
+//
+//   - each call has a timeout of its own
+//   - an error tells a rejected call from a failed one
+//   - a synthetic call is marked with the header X-Call-Kind: probe
 package carrier

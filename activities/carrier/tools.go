@@ -12,52 +12,52 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
-// Dependency is the name under which all three tools share one breaker a region.
+// Dependency is the name of the tools' dependency. They share one breaker per region.
 const Dependency = "carrier-api"
 
-// The names under which Register registers the tools.
+// The activity types of the tools.
 const (
 	GetDeliveryStatus = "get_delivery_status"
 	GetTrackingEvents = "get_tracking_events"
 	CreateReturnLabel = "create_return_label"
 )
 
-// Tools are the carrier's API as Temporal activities. Its methods are safe for
-// concurrent use; its fields must not change once it is registered.
+// Tools are the carrier's API as Temporal activities. The methods may be called
+// concurrently. The fields must not change after Register.
 //
-// A query whose identifiers are malformed is refused, as a non-retryable error of
-// type InvalidQuery, before any call. A failed call ends as HTTPError describes.
+// A query with malformed identifiers ends in a non-retryable error of type InvalidQuery,
+// without a call. [HTTPError] describes the other errors.
 type Tools struct {
 	BaseURL string        // the API's scheme and host, such as https://api.carrier.example
-	Region  string        // for queries that name none; empty: such a query is refused
+	Region  string        // for queries without a region; empty: such a query is an error
 	HTTP    *http.Client  // nil: a client shared by all tools of the process
-	Timeout time.Duration // limit of one call; zero: 30 seconds
+	Timeout time.Duration // timeout of one call; 0: 30 seconds
 }
 
-// HTTPError is an answer of the API other than 2xx; find it with errors.As. Its
-// fields are Status, the HTTP status code, and RetryAfter, what the server's
-// Retry-After asked for; classifiers may use its methods HTTPStatus and
-// RetryAfterHint instead of the type. Its text holds nothing the server wrote.
+// HTTPError is a response of the API other than 2xx, in the chain of the error that a
+// tool returns. Find it with errors.As. It contains no text from the server.
 //
-// What an activity returns around it is a *temporal.ApplicationError whose type
-// is the status's name without spaces, such as NotFound or ServiceUnavailable. A
-// refusal, 4xx but for 408 and 429, is not retryable; the rest is, after
-// RetryAfter where there is one. A call without an answer has the type Timeout,
-// for which errors.Is(err, context.DeadlineExceeded) holds, or ConnectionFailed; an
-// answer that is not what was asked for has BadAnswer. A call that was cancelled
-// returns context.Canceled.
+// A tool returns a *temporal.ApplicationError, with one of these types:
+//
+//   - the name of the HTTP status without spaces, such as NotFound. It is retryable,
+//     after RetryAfter if there is one, except for 4xx other than 408 and 429.
+//   - Timeout: no answer in time. errors.Is(err, context.DeadlineExceeded) holds.
+//   - ConnectionFailed: no connection, or a broken one.
+//   - BadAnswer: a 2xx with an unexpected body.
+//
+// A call that was cancelled returns context.Canceled.
 type HTTPError = toolerror.HTTP
 
-// Register registers the three tools under their names. Registering the struct
-// itself would name them after its methods.
+// Register registers the three tools under their activity types. Registering the struct
+// itself would register them under the names of its methods.
 func (t *Tools) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(t.GetDeliveryStatus, activity.RegisterOptions{Name: GetDeliveryStatus})
 	r.RegisterActivityWithOptions(t.GetTrackingEvents, activity.RegisterOptions{Name: GetTrackingEvents})
 	r.RegisterActivityWithOptions(t.CreateReturnLabel, activity.RegisterOptions{Name: CreateReturnLabel})
 }
 
-// GetDeliveryStatus says where a parcel is and when it will arrive. It changes
-// nothing at the carrier, which makes it the tool to probe with.
+// GetDeliveryStatus returns where a parcel is and when it will arrive. It changes
+// nothing at the carrier, so it is suitable as a probe.
 func (t *Tools) GetDeliveryStatus(ctx context.Context, q Query) (Status, error) {
 	q, err := t.checked(q)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *Tools) GetDeliveryStatus(ctx context.Context, q Query) (Status, error) 
 	}, func(s Status) bool { return s.TrackingID == q.TrackingID })
 }
 
-// GetTrackingEvents lists a parcel's journey so far.
+// GetTrackingEvents returns the events of a parcel so far.
 func (t *Tools) GetTrackingEvents(ctx context.Context, q Query) (Events, error) {
 	q, err := t.checked(q)
 	if err != nil {
@@ -83,9 +83,9 @@ func (t *Tools) GetTrackingEvents(ctx context.Context, q Query) (Events, error) 
 	}, func(e Events) bool { return e.TrackingID == q.TrackingID })
 }
 
-// CreateReturnLabel makes a label with which the customer can send the parcel
-// back. All attempts of one activity carry the same Idempotency-Key, so that a
-// retry after a lost answer makes no second label.
+// CreateReturnLabel creates a label with which the customer can return the parcel. All
+// attempts of one activity send the same Idempotency-Key, so a retry after a lost answer
+// creates no second label.
 func (t *Tools) CreateReturnLabel(ctx context.Context, q Query) (Label, error) {
 	q, err := t.checked(q)
 	if err != nil {
@@ -103,8 +103,8 @@ type labelRequest struct {
 	TrackingID string `json:"tracking_id"`
 }
 
-// checked completes q with the home region and refuses malformed identifiers.
-// Whether the region exists is the carrier's to say.
+// checked sets the default region of q and rejects malformed identifiers. The carrier
+// checks whether the region exists.
 func (t *Tools) checked(q Query) (Query, error) {
 	if q.Region == "" {
 		q.Region = t.Region

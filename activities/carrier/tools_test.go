@@ -17,8 +17,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/activities/carrier"
 )
 
-// serve runs handler and returns the tools that call it, registered with an
-// environment that runs them as activities.
+// serve starts a server with this handler. It returns tools that call it and an
+// environment in which they are registered.
 func serve(t *testing.T, handler http.HandlerFunc) (*carrier.Tools, *testsuite.TestActivityEnvironment) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -32,7 +32,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (*carrier.Tools, *testsuite.T
 
 var query = carrier.Query{TrackingID: "PKG-1", Region: carrier.RegionEUWest}
 
-func TestTools_AreActivitiesUnderTheirNames(t *testing.T) {
+func TestTools_AreRegisteredUnderTheirNames(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC)
 	_, env := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func TestTools_AreActivitiesUnderTheirNames(t *testing.T) {
 	assert.Equal(t, carrier.Label{ID: "LBL-1", TrackingID: "PKG-1", URL: "https://carrier.example/1"}, label)
 }
 
-func TestTools_ErrorsSurviveTemporal(t *testing.T) {
+func TestTools_ErrorsKeepTheirTypeThroughTemporal(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		status int
@@ -98,7 +98,7 @@ func TestTools_ErrorsSurviveTemporal(t *testing.T) {
 	}
 }
 
-func TestTools_TheAnswerMustBeAboutTheParcelAskedFor(t *testing.T) {
+func TestTools_TheAnswerMustBeAboutTheRequestedParcel(t *testing.T) {
 	t.Parallel()
 	tools, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"id": "LBL-2", "tracking_id": "PKG-2", "events": []}`)
@@ -113,7 +113,7 @@ func TestTools_TheAnswerMustBeAboutTheParcelAskedFor(t *testing.T) {
 	}
 }
 
-func TestTools_RefuseMalformedQueriesWithoutACall(t *testing.T) {
+func TestTools_RejectMalformedQueriesWithoutACall(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	tools, _ := serve(t, func(http.ResponseWriter, *http.Request) { calls.Add(1) })
@@ -137,7 +137,7 @@ func TestTools_RefuseMalformedQueriesWithoutACall(t *testing.T) {
 	assert.Zero(t, calls.Load())
 }
 
-func TestTools_AQueryWithoutARegionGoesHome(t *testing.T) {
+func TestTools_AQueryWithoutARegionUsesTheDefault(t *testing.T) {
 	t.Parallel()
 	tools, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, "/us-east/status/PKG-1", r.URL.Path)
@@ -148,7 +148,7 @@ func TestTools_AQueryWithoutARegionGoesHome(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestCreateReturnLabel_AllAttemptsShareOneIdempotencyKey(t *testing.T) {
+func TestCreateReturnLabel_AllAttemptsHaveOneIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	keys := make(chan string, 5)
 	tools, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -177,5 +177,5 @@ func TestCreateReturnLabel_AllAttemptsShareOneIdempotencyKey(t *testing.T) {
 	another, again := <-keys, <-keys
 	assert.Equal(t, another, again)
 	assert.NotEqual(t, one, another, "two activities")
-	assert.Empty(t, <-keys, "a call that only reads needs none")
+	assert.Empty(t, <-keys, "a call that only reads has none")
 }

@@ -2,7 +2,7 @@ package carrier
 
 import "time"
 
-// Query asks about one parcel.
+// Query names one parcel.
 type Query struct {
 	TrackingID string `json:"tracking_id"`
 	Region     string `json:"region"` // RegionEUWest, RegionUSEast; empty: Tools.Region
@@ -23,13 +23,13 @@ type Status struct {
 	UpdatedAt    time.Time `json:"updated_at,omitzero"`
 }
 
-// Events is a parcel's journey, oldest first.
+// Events lists the events of a parcel, oldest first.
 type Events struct {
 	TrackingID string  `json:"tracking_id"`
 	Events     []Event `json:"events"`
 }
 
-// Event is one step of a parcel's journey.
+// Event is one step of a parcel's delivery.
 type Event struct {
 	At       time.Time `json:"at"`
 	State    string    `json:"state"`

@@ -1,5 +1,8 @@
-// Package orders is a shop's order lookup as a Temporal activity: a dependency
-// of its own, which goes on working while the carrier's API is down.
+// Package orders is an example of a tool: a shop's order lookup as a Temporal activity.
+// It is a dependency of its own, which keeps working while the carrier's API is down.
+//
+//	tools := &orders.Tools{BaseURL: "https://orders.example"}
+//	tools.Register(w) // w is a worker.Worker
 package orders
 
 import (
@@ -14,18 +17,18 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
-// Dependency is the name of the order database's breaker.
+// Dependency is the name of the tool's dependency.
 const Dependency = "order-db"
 
-// LookupOrder is the name under which Register registers the tool.
+// LookupOrder is the activity type of the tool.
 const LookupOrder = "lookup_order"
 
-// Query asks for one order.
+// Query names one order.
 type Query struct {
 	OrderID string `json:"order_id"`
 }
 
-// Order is what a customer bought, and how it travels.
+// Order is one order of a customer, with the parcel that delivers it.
 type Order struct {
 	ID         string `json:"id"`
 	Customer   string `json:"customer"`
@@ -34,25 +37,25 @@ type Order struct {
 	Item       string `json:"item"`
 }
 
-// Tools are the order database as Temporal activities. Its methods are safe for
-// concurrent use; its fields must not change once it is registered.
+// Tools are the order database as Temporal activities. The methods may be called
+// concurrently. The fields must not change after Register.
 type Tools struct {
 	BaseURL string        // the database's scheme and host
 	HTTP    *http.Client  // nil: a client shared by all tools of the process
-	Timeout time.Duration // limit of one call; zero: 30 seconds
+	Timeout time.Duration // timeout of one call; 0: 30 seconds
 }
 
-// HTTPError is an answer other than 2xx, with the fields, the methods and the
-// errors around it that package carrier documents for its own.
+// HTTPError is a response other than 2xx. carrier.HTTPError describes its fields and
+// the errors that an activity returns.
 type HTTPError = toolerror.HTTP
 
-// Register registers the tool under its name.
+// Register registers the tool under its activity type.
 func (t *Tools) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(t.LookupOrder, activity.RegisterOptions{Name: LookupOrder})
 }
 
-// LookupOrder finds an order by its ID; one that does not exist ends in a
-// non-retryable error of type NotFound.
+// LookupOrder returns an order by its ID. For an unknown ID it returns a non-retryable
+// error of type NotFound.
 func (t *Tools) LookupOrder(ctx context.Context, q Query) (Order, error) {
 	if err := httptool.CheckID("order_id", q.OrderID); err != nil {
 		return Order{}, err

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// DefaultTimeout is the limit of one call where API.Timeout is zero.
+	// DefaultTimeout is used when API.Timeout is 0.
 	DefaultTimeout = 30 * time.Second
 
-	// maxAnswer bounds the memory of one answer.
+	// maxAnswer limits the size of an answer, in bytes.
 	maxAnswer = 1 << 20
 
-	// An unread body costs the connection. What is left of one is read up to
-	// these limits, so that a stalled or endless body cannot hold the call.
+	// A connection can be reused only if its body was read. The rest of a body is read up
+	// to these limits, so that a stalled or endless body does not delay the call.
 	maxDrain   = 64 << 10
 	drainLimit = 100 * time.Millisecond
 )
 
-// API is one dependency reached over HTTP. It is a value: copies share nothing
-// but the HTTP client, which is safe for concurrent use.
+// API is one dependency that is reached over HTTP. Copies share only the HTTP client,
+// which is safe for concurrent use.
 type API struct {
 	Dependency string        // name used in error messages
 	BaseURL    string        // scheme, host and optional path prefix
 	HTTP       *http.Client  // nil: a client shared by all tools of the process
-	Timeout    time.Duration // limit of one call; zero or less: DefaultTimeout
+	Timeout    time.Duration // timeout of one call; 0 or less: DefaultTimeout
 }
 
 // Request is one call of a tool.
@@ -45,20 +45,20 @@ type Request struct {
 	Body   any      // sent as JSON; nil: no body
 }
 
-// Call sends req to api and decodes its answer, which complete must accept: an
-// unrelated JSON object decodes into any struct, and leaves it empty.
+// Call sends req to api and decodes the answer. complete must accept the answer,
+// because an unrelated JSON object decodes into any struct and leaves it empty.
 //
-// A call that the workflow or the worker's shutdown cancelled ends in
-// context.Canceled. Every other failure is a *temporal.ApplicationError of one of
-// the Type constants or, caused by a *toolerror.HTTP, of the status's name; it is
-// retryable unless the dependency answered with a refusal: 4xx but for 408 and 429.
+// A call that is cancelled by the workflow or by a worker's shutdown ends in
+// context.Canceled. Any other failure is a *temporal.ApplicationError. Its type is one of
+// the Type constants, or the name of the HTTP status with a *toolerror.HTTP as its cause.
+// It is retryable, except for a status of 4xx other than 408 and 429.
 func Call[T any](ctx context.Context, api API, req Request, complete func(T) bool) (T, error) {
 	var answer, none T
 	body, err := api.exchange(ctx, req)
 	if err != nil {
 		return none, err
 	}
-	// The decoder's error quotes the answer, so its text stays here.
+	// The decoder's error quotes the answer, so it is not returned.
 	if json.Unmarshal(body, &answer) != nil || !complete(answer) {
 		return none, api.badAnswer(req, "not the expected JSON")
 	}
@@ -131,7 +131,7 @@ func (a API) newRequest(ctx context.Context, req Request) (*http.Request, error)
 	return httpReq, nil
 }
 
-// callKind tells the dependency whether a customer is behind the call.
+// callKind is the value of the header that marks synthetic calls.
 func callKind(ctx context.Context) string {
 	if breaker.IsProbe(ctx) {
 		return "probe"
@@ -139,8 +139,8 @@ func callKind(ctx context.Context) string {
 	return "customer"
 }
 
-// idempotencyKey is the same for all attempts of one activity and differs
-// between activities; empty outside an activity.
+// idempotencyKey is the same for all attempts of one activity and differs between
+// activities. It is empty outside an activity.
 func idempotencyKey(ctx context.Context) string {
 	if !activity.IsActivity(ctx) {
 		return ""
@@ -153,10 +153,10 @@ func idempotencyKey(ctx context.Context) string {
 	return run + "/" + info.ActivityID
 }
 
-// drain reads what is left of body so that its connection can be used again,
-// and gives the call up where that takes too long.
-func drain(body io.Reader, giveUp context.CancelFunc) {
-	timer := time.AfterFunc(drainLimit, giveUp)
+// drain reads the rest of body so that its connection can be reused, and cancels the
+// call if that takes too long.
+func drain(body io.Reader, cancel context.CancelFunc) {
+	timer := time.AfterFunc(drainLimit, cancel)
 	defer timer.Stop()
 	_, _ = io.CopyN(io.Discard, body, maxDrain)
 }

@@ -25,7 +25,7 @@ type parcel struct {
 
 func (p parcel) complete() bool { return p.ID != "" }
 
-// serve runs handler and returns an API that calls it.
+// serve starts a server with this handler and returns an API that calls it.
 func serve(t *testing.T, handler http.HandlerFunc) httptool.API {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -45,7 +45,7 @@ func TestCall_DecodesTheAnswer(t *testing.T) {
 		assert.Equal(t, "/prefix/parcels/P-1", r.URL.Path)
 		assert.Equal(t, "application/json", r.Header.Get("Accept"))
 		assert.Equal(t, "customer", r.Header.Get("X-Call-Kind"))
-		_, _ = io.WriteString(w, `{"id": "P-1", "unasked": true}`)
+		_, _ = io.WriteString(w, `{"id": "P-1", "unknown": true}`)
 	})
 	api.BaseURL += "/prefix/"
 	got, err := call(t.Context(), api)
@@ -53,7 +53,7 @@ func TestCall_DecodesTheAnswer(t *testing.T) {
 	assert.Equal(t, parcel{ID: "P-1"}, got)
 }
 
-func TestCall_NeedsNoClientOfItsOwn(t *testing.T) {
+func TestCall_WithoutAClientUsesTheSharedOne(t *testing.T) {
 	t.Parallel()
 	api := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"id": "P-1"}`) })
 	api.HTTP = nil
@@ -61,7 +61,7 @@ func TestCall_NeedsNoClientOfItsOwn(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestCall_SaysThatItIsAProbe(t *testing.T) {
+func TestCall_MarksAProbe(t *testing.T) {
 	t.Parallel()
 	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, "probe", r.Header.Get("X-Call-Kind"))
@@ -100,7 +100,7 @@ func TestCall_EscapesEverySegment(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestCall_TimesOutByItself(t *testing.T) {
+func TestCall_HasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{"before the answer": "", "within the answer": `{"id": "P`} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestCall_AClientsOwnTimeoutIsATimeoutToo(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestCall_EndsAtTheCallersDeadline(t *testing.T) {
+func TestCall_TimesOutAtTheCallersDeadline(t *testing.T) {
 	t.Parallel()
 	api := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, fmt.Errorf("the caller's reason"))
@@ -142,9 +142,9 @@ func TestCall_EndsAtTheCallersDeadline(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Temporal takes an activity for cancelled if its error is context.Canceled, which
-// the cause that the SDK gives for a worker's shutdown is not.
-func TestCall_CancelledEndsAsCancelled(t *testing.T) {
+// Temporal treats an activity as cancelled if its error is context.Canceled. The cause
+// that the SDK sets at a worker's shutdown is another error.
+func TestCall_ACancelledCallReturnsCanceled(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
 	api := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -170,19 +170,19 @@ func TestCall_NoConnection(t *testing.T) {
 	assert.Equal(t, httptool.TypeConnectionFailed, appErr.Type())
 	assert.False(t, appErr.NonRetryable())
 	assert.NotErrorIs(t, err, context.DeadlineExceeded)
-	assert.NotContains(t, err.Error(), "P-1", "the query stays out of the error")
+	assert.NotContains(t, err.Error(), "P-1", "the error does not contain the query")
 }
 
 func TestCall_BadAnswers(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"empty":          "",
-		"not JSON":       "<html>secret</html>",
-		"foreign object": `{"status": "secret"}`,
-		"wrong type":     `{"id": 7}`,
-		"cut short":      `{"id": "P-1"`,
-		"two values":     `{"id": "P-1"} {"id": "P-2"}`,
-		"too large":      `{"id": "` + strings.Repeat("x", 1<<20) + `"}`,
+		"empty":            "",
+		"not JSON":         "<html>secret</html>",
+		"unrelated object": `{"status": "secret"}`,
+		"wrong type":       `{"id": 7}`,
+		"cut short":        `{"id": "P-1"`,
+		"two values":       `{"id": "P-1"} {"id": "P-2"}`,
+		"too large":        `{"id": "` + strings.Repeat("x", 1<<20) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,7 +209,7 @@ func TestCall_BadConfiguration(t *testing.T) {
 	assert.Equal(t, httptool.TypeBadRequest, applicationError(t, err).Type())
 }
 
-func TestCall_UsesOneConnectionForFailuresToo(t *testing.T) {
+func TestCall_ReusesTheConnectionAfterFailures(t *testing.T) {
 	t.Parallel()
 	var conns atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -230,7 +230,7 @@ func TestCall_UsesOneConnectionForFailuresToo(t *testing.T) {
 	assert.EqualValues(t, 1, conns.Load())
 }
 
-func TestCall_AStalledFailureDoesNotHoldTheCall(t *testing.T) {
+func TestCall_AStalledErrorBodyDoesNotDelayTheCall(t *testing.T) {
 	t.Parallel()
 	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -242,7 +242,7 @@ func TestCall_AStalledFailureDoesNotHoldTheCall(t *testing.T) {
 	assert.Equal(t, "ServiceUnavailable", applicationError(t, err).Type())
 }
 
-func TestCall_AnEndlessFailureDoesNotHoldTheCall(t *testing.T) {
+func TestCall_AnEndlessErrorBodyDoesNotDelayTheCall(t *testing.T) {
 	t.Parallel()
 	api := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)

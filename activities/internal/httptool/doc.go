@@ -1,4 +1,4 @@
-// Package httptool is the HTTP half of the example tools: one bounded JSON
-// exchange, with every way it can end turned into an error that Temporal's retry
-// policy and a circuit breaker both understand.
+// Package httptool makes the HTTP calls of the example tools: one JSON exchange with a
+// timeout and a size limit. Each failure becomes an error that Temporal's retry policy
+// and a circuit breaker can use.
 package httptool

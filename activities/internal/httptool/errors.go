@@ -12,39 +12,39 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
-// The types of the application errors that are no HTTP status. An HTTP status
-// gives its standard text without spaces: NotFound, ServiceUnavailable.
+// Types of the application errors without an HTTP status. With one, the type is the
+// name of the status without spaces, such as NotFound.
 const (
 	TypeTimeout          = "Timeout"          // no answer in time; wraps context.DeadlineExceeded
-	TypeConnectionFailed = "ConnectionFailed" // no connection, or it broke
-	TypeBadAnswer        = "BadAnswer"        // a 2xx whose body is not what was asked for
-	TypeBadRequest       = "BadToolRequest"   // the request could not be built: configuration
-	TypeInvalidQuery     = "InvalidQuery"     // arguments refused before any call; not retryable
+	TypeConnectionFailed = "ConnectionFailed" // no connection, or a broken one
+	TypeBadAnswer        = "BadAnswer"        // a 2xx with an unexpected body
+	TypeBadRequest       = "BadToolRequest"   // the request could not be built, because of its configuration
+	TypeInvalidQuery     = "InvalidQuery"     // malformed arguments; nothing was sent; not retryable
 )
 
-// statusError maps an answer other than 2xx.
+// statusError is the error of a response other than 2xx.
 func (a API) statusError(req Request, resp *http.Response) error {
-	return toolerror.Of(resp).Application(a.message(req, "was not served"))
+	return toolerror.Of(resp).Application(a.message(req, "got an HTTP error"))
 }
 
-// transportError maps a call that got no whole answer. ctx is the caller's, not
-// the one that carries the call's own timeout.
+// transportError is the error of a call without a complete answer. ctx is the caller's
+// context, without the call's own timeout.
 func (a API) transportError(ctx context.Context, req Request, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled
 	}
-	// The outer error repeats the URL, and with it the query.
+	// The outer error quotes the URL, which contains the query.
 	var outer *url.Error
 	if errors.As(err, &outer) {
 		err = outer.Err
 	}
 	if ctx.Err() == nil && !timedOut(err) {
-		return temporal.NewApplicationErrorWithCause(a.message(req, "had no answer"), TypeConnectionFailed, err)
+		return temporal.NewApplicationErrorWithCause(a.message(req, "got no answer"), TypeConnectionFailed, err)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
 		err = context.DeadlineExceeded
 	}
-	return temporal.NewApplicationErrorWithCause(a.message(req, "had no answer in time"), TypeTimeout, err)
+	return temporal.NewApplicationErrorWithCause(a.message(req, "got no answer in time"), TypeTimeout, err)
 }
 
 func timedOut(err error) bool {
@@ -53,7 +53,7 @@ func timedOut(err error) bool {
 }
 
 func (a API) badAnswer(req Request, reason string) error {
-	return temporal.NewApplicationError(a.message(req, "had an answer that is "+reason), TypeBadAnswer)
+	return temporal.NewApplicationError(a.message(req, "got an answer that is "+reason), TypeBadAnswer)
 }
 
 func (a API) badRequest(req Request, reason string) error {

@@ -15,14 +15,15 @@ import (
 	"github.com/toolbreaker/toolbreaker/activities/internal/httptool"
 )
 
-// applicationError requires err to be one, bare: Temporal looks at the top error only.
+// applicationError requires err to be an application error that is not wrapped, because
+// Temporal looks at the outermost error only.
 func applicationError(t *testing.T, err error) *temporal.ApplicationError {
 	t.Helper()
 	require.IsType(t, (*temporal.ApplicationError)(nil), err)
 	return err.(*temporal.ApplicationError)
 }
 
-func TestStatus_RefusalsAreFinalAndFailuresAreRetried(t *testing.T) {
+func TestStatus_DecidesTypeAndRetry(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		status int
@@ -99,7 +100,7 @@ func TestRetryAfter(t *testing.T) {
 			assert.LessOrEqual(t, wait, tt.atMost)
 
 			delay := applicationError(t, err).NextRetryDelay()
-			assert.GreaterOrEqual(t, delay, wait, "never earlier than asked")
+			assert.GreaterOrEqual(t, delay, wait, "never earlier than Retry-After")
 			assert.LessOrEqual(t, delay, wait+wait/4)
 		})
 	}

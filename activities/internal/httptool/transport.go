@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// sharedClient serves every tool that brings no client of its own.
+// sharedClient is used by every tool without a client of its own.
 //
-// A call that times out over HTTP/1.1 closes its connection, so a hung one is
-// never used again; over HTTP/2, where many calls share one, pings find it.
-// Connections per host are unlimited: under a limit the calls behind hung ones
-// would queue inside the client and their latency would say nothing of the
-// dependency. The process's activity slots are the limit.
+// A call that times out over HTTP/1.1 closes its connection, so a hanging connection is
+// not reused. Over HTTP/2, where many calls share one, pings detect it. Connections per
+// host are unlimited, because calls that wait for one inside the client would appear
+// slow. The number of calls is limited by the activity slots of the process.
 var sharedClient = &http.Client{Transport: newTransport()}
 
 func newTransport() *http.Transport {
