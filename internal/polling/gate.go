@@ -1,7 +1,7 @@
-// Package polling slows a worker's polling for activities down.
+// Package polling slows the polling of a worker for activities.
 //
-// A worker that fails fast is a black hole: it frees its slots at once, polls more
-// than the healthy ones, and so attracts the queue's tasks.
+// A worker that fails fast frees its slots at once, polls more often than the healthy
+// workers, and so takes most of the queue's tasks. Slow polling leaves them to the others.
 package polling
 
 import (
@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// Gate says whether the workers that are configured with it poll slowly. The zero
-// Gate says no.
+// Gate sets whether the workers that are configured with it poll slowly. The zero Gate
+// does not slow them. It may be used concurrently.
 type Gate struct {
 	slow atomic.Bool
 
-	// mu guards changed, and writing slow.
+	// mu guards changed and writes to slow.
 	mu      sync.Mutex
 	changed chan struct{}
 }
 
-// Set begins slow polling, or ends it.
+// Set begins or ends slow polling.
 func (g *Gate) Set(slow bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -29,11 +29,11 @@ func (g *Gate) Set(slow bool) {
 	}
 }
 
-// Slow tells whether polling is slow now.
+// Slow reports whether polling is slow now.
 func (g *Gate) Slow() bool { return g.slow.Load() }
 
-// look is Slow, with a channel that is closed once that is no longer so.
-func (g *Gate) look() (slow bool, changed <-chan struct{}) {
+// state returns Slow, and a channel that is closed when that changes.
+func (g *Gate) state() (slow bool, changed <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.changed == nil {

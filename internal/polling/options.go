@@ -2,21 +2,20 @@ package polling
 
 import "go.temporal.io/sdk/worker"
 
-// Configure makes a worker with these options look at the gate before it polls for
-// activities. Sessions are left alone, since nobody else could take their tasks,
-// and so are workflow tasks, local activities and Nexus.
+// Configure makes a worker with these options check the gate before it polls for
+// activities. It changes neither workflow tasks, local activities and Nexus, nor
+// sessions, whose tasks no other worker can take.
 //
-// The SDK takes a tuner or the sizes, and no plugin can be the last to say which. A
-// plugin that comes later and wraps the tuner is fine; one that replaces it leaves
-// the worker as fast as ever; one that sets a MaxConcurrent*ExecutionSize makes the
-// SDK panic, as beside any tuner, and one that reads them finds 0.
+// It sets a tuner and clears the sizes, because the SDK panics over both. So a plugin
+// that comes later must not set a MaxConcurrent*ExecutionSize, and reads 0 from them. It
+// may wrap the tuner. If it replaces the tuner, polling is never slow.
 func Configure(o *worker.Options, gate *Gate) {
 	if t, ok := o.Tuner.(*tuner); ok && t.gate == gate {
 		return
 	}
 	if o.Tuner == nil {
 		if o.MaxConcurrentWorkflowTaskExecutionSize == 1 {
-			// The SDK panics over it, and is to say why in its own words.
+			// The SDK panics over this size with a message that explains it.
 			return
 		}
 		o.Tuner = fixedSize(o)
@@ -24,8 +23,8 @@ func Configure(o *worker.Options, gate *Gate) {
 	o.Tuner = &tuner{WorkerTuner: o.Tuner, gate: gate}
 }
 
-// fixedSize is the tuner that the SDK would make of the sizes, which go: it panics
-// over both. Sizes of 0 and less are its defaults, here as there.
+// fixedSize returns the tuner that the SDK makes of the sizes, and clears them. Sizes of
+// 0 and less are the SDK's defaults.
 func fixedSize(o *worker.Options) worker.WorkerTuner {
 	fixed, err := worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{
 		NumWorkflowSlots:      o.MaxConcurrentWorkflowTaskExecutionSize,
@@ -34,15 +33,15 @@ func fixedSize(o *worker.Options) worker.WorkerTuner {
 		NumNexusSlots:         o.MaxConcurrentNexusTaskExecutionSize,
 	})
 	if err != nil {
-		panic(err) // No size is an error to it.
+		panic(err) // The SDK accepts all sizes.
 	}
 	o.MaxConcurrentWorkflowTaskExecutionSize, o.MaxConcurrentActivityExecutionSize = 0, 0
 	o.MaxConcurrentLocalActivityExecutionSize, o.MaxConcurrentNexusTaskExecutionSize = 0, 0
 	return fixed
 }
 
-// tuner is another one, but for the activity slots. In heartbeats these are of the
-// kind "Custom" then; their figures, and the slot metrics, are as before.
+// tuner changes only the activity slots of another tuner. Worker heartbeats show them as
+// the kind "Custom", with the same figures. The slot metrics do not change.
 type tuner struct {
 	worker.WorkerTuner
 	gate *Gate
@@ -52,8 +51,8 @@ func (t *tuner) GetActivityTaskSlotSupplier() worker.SlotSupplier {
 	return wrap(t.WorkerTuner.GetActivityTaskSlotSupplier(), t.gate)
 }
 
-// GetSessionActivitySlotSupplier gives sessions the plain activity slots where they
-// have none of their own, as the SDK would: they must not wait for a turn.
+// GetSessionActivitySlotSupplier returns the unlimited activity slots if sessions have no
+// slots of their own, as the SDK does, because a session must not wait for its turn.
 func (t *tuner) GetSessionActivitySlotSupplier() worker.SlotSupplier {
 	if s := t.WorkerTuner.GetSessionActivitySlotSupplier(); s != nil {
 		return s

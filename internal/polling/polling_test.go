@@ -16,15 +16,15 @@ import (
 	"github.com/toolbreaker/toolbreaker/internal/polling"
 )
 
-// poller uses the slots of a worker as the SDK does.
+// poller uses the slots of a worker like the SDK.
 type poller struct {
 	t        *testing.T
 	gate     *polling.Gate
 	supplier worker.SlotSupplier
 }
 
-// newPoller is that of a worker with so many slots. The test runs on a clock of its
-// own, and fails when a goroutine is left.
+// newPoller returns the poller of a worker with this number of slots. Time is that of the
+// synctest bubble, and the test fails if a goroutine is left.
 func newPoller(t *testing.T, slots int) *poller {
 	gate := &polling.Gate{}
 	o := worker.Options{MaxConcurrentActivityExecutionSize: slots}
@@ -41,7 +41,7 @@ type reservation struct {
 
 func (r *reservation) done() bool { return r.ended.Load() }
 
-// reserve asks for a slot, and gives what has come of it by now.
+// reserve calls ReserveSlot, and returns when that has ended or waits.
 func (p *poller) reserve(ctx context.Context) *reservation {
 	r := &reservation{}
 	go func() {
@@ -52,7 +52,7 @@ func (p *poller) reserve(ctx context.Context) *reservation {
 	return r
 }
 
-// poll begins a poll at once.
+// poll begins a poll, which must not wait.
 func (p *poller) poll() *worker.SlotPermit {
 	p.t.Helper()
 	r := p.reserve(p.t.Context())
@@ -61,19 +61,19 @@ func (p *poller) poll() *worker.SlotPermit {
 	return r.permit
 }
 
-// used is a poll that brings a task.
+// used ends a poll that brought a task.
 func (p *poller) used(permit *worker.SlotPermit) {
 	p.supplier.MarkSlotUsed(used{permit: permit})
 	synctest.Wait()
 }
 
-// released is a task that ends, or a poll that brings none.
+// released ends a task, or a poll without a task.
 func (p *poller) released(permit *worker.SlotPermit) {
 	p.supplier.ReleaseSlot(released{permit: permit})
 	synctest.Wait()
 }
 
-// failFast is a task that ends as soon as it has come.
+// failFast is a task that ends at once.
 func (p *poller) failFast(permit *worker.SlotPermit) {
 	p.used(permit)
 	p.released(permit)
@@ -84,7 +84,7 @@ func (p *poller) slow(slow bool) {
 	synctest.Wait()
 }
 
-// sleep lets time pass, and whoever waits for it go on.
+// sleep advances the time and lets waiting goroutines continue.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -104,13 +104,13 @@ type released struct {
 
 func (r released) Permit() *worker.SlotPermit { return r.permit }
 
-// The pause after a poll is jittered between these.
+// shortest and longest are the limits of the pause after a poll.
 const (
 	shortest = 750 * time.Millisecond
 	longest  = 1250 * time.Millisecond
 )
 
-func TestFast_GivesWhatItIsGiven(t *testing.T) {
+func TestFast_AllSlotsCanBeUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 3)
@@ -119,9 +119,9 @@ func TestFast_GivesWhatItIsGiven(t *testing.T) {
 		assert.Equal(t, 3, p.supplier.MaxSlots())
 		eager := p.supplier.TryReserveSlot(nil)
 		assert.NotNil(t, eager)
-		assert.Nil(t, p.supplier.TryReserveSlot(nil), "no more than there are")
+		assert.Nil(t, p.supplier.TryReserveSlot(nil), "all slots are used")
 		r := p.reserve(t.Context())
-		assert.False(t, r.done(), "no more than there are")
+		assert.False(t, r.done(), "all slots are used")
 		p.failFast(first)
 		assert.True(t, r.done())
 	})
@@ -138,11 +138,11 @@ func TestSlow_OnePollAtATime(t *testing.T) {
 		assert.False(t, second.done() || third.done(), "the first is still outstanding")
 
 		p.used(first)
-		assert.False(t, second.done() || third.done(), "a pause")
+		assert.False(t, second.done() || third.done(), "the pause")
 		sleep(shortest - time.Millisecond)
-		assert.False(t, second.done() || third.done(), "a pause")
+		assert.False(t, second.done() || third.done(), "the pause")
 		sleep(longest - shortest + time.Millisecond)
-		assert.True(t, second.done() != third.done(), "one of the two, while the first task still runs")
+		assert.True(t, second.done() != third.done(), "one of the two; the first task still runs")
 
 		next := second
 		if third.done() {
@@ -154,7 +154,7 @@ func TestSlow_OnePollAtATime(t *testing.T) {
 	})
 }
 
-// What a worker takes that fails its tasks at once, with pollers enough.
+// With enough pollers, a worker whose tasks fail at once takes one task per pause.
 func TestSlow_TakesATaskASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestSlow_TakesATaskASecond(t *testing.T) {
 	})
 }
 
-func TestSlow_WaitsForThePollsOfBefore(t *testing.T) {
+func TestSlow_WaitsForEarlierPolls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 5)
@@ -202,8 +202,8 @@ func TestSlow_WaitsForThePollsOfBefore(t *testing.T) {
 	})
 }
 
-// Those who wait for a slot when polling becomes slow get it, but poll in turn.
-func TestSlow_HoldsThoseWhoWaitForASlot(t *testing.T) {
+// Reservations that wait when polling becomes slow get a slot, but poll one at a time.
+func TestSlow_LimitsWaitingReservations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 2)
@@ -223,9 +223,9 @@ func TestSlow_HoldsThoseWhoWaitForASlot(t *testing.T) {
 	})
 }
 
-// One reservation has a slot and waits to poll, another may poll and waits for a
-// slot: the first goes on.
-func TestSlow_DoesNotLockItselfOut(t *testing.T) {
+// One reservation has a slot and waits to poll. Another has the turn and waits for a slot. The
+// first one must continue.
+func TestSlow_HasNoDeadlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 1)
@@ -243,7 +243,7 @@ func TestSlow_DoesNotLockItselfOut(t *testing.T) {
 	})
 }
 
-// Others may share the slots: a slow worker that has none to poll with waits for one.
+// Others may share the slots. A slow worker waits for one slot only.
 func TestSlow_WaitsForOneSlotAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestSlow_WaitsForOneSlotAtATime(t *testing.T) {
 		p.released(first)
 		p.released(second)
 		assert.True(t, waiting[0].done() != waiting[1].done())
-		assert.NotNil(t, shared.TryReserveSlot(nil), "the other slot is left to others")
+		assert.NotNil(t, shared.TryReserveSlot(nil), "the other slot is free for others")
 		p.slow(false)
 		assert.False(t, waiting[0].done() && waiting[1].done())
 		shared.ReleaseSlot(released{})
@@ -280,8 +280,8 @@ func TestSlow_EndsAtOnce(t *testing.T) {
 		pausing := p.reserve(t.Context())
 		assert.False(t, pausing.done())
 		p.slow(false)
-		assert.True(t, pausing.done(), "in the midst of a pause")
-		assert.NotNil(t, p.poll(), "and no pause is left")
+		assert.True(t, pausing.done(), "during a pause")
+		assert.NotNil(t, p.poll(), "no pause follows")
 		assert.NotNil(t, p.supplier.TryReserveSlot(nil))
 
 		p.slow(true)
@@ -292,7 +292,7 @@ func TestSlow_EndsAtOnce(t *testing.T) {
 	})
 }
 
-func TestSlow_IsLeftByAWorkerThatStops(t *testing.T) {
+func TestSlow_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 5)
@@ -312,8 +312,8 @@ func TestSlow_IsLeftByAWorkerThatStops(t *testing.T) {
 	})
 }
 
-// A slot that is already reserved goes back by way of the SDK.
-func TestSlow_IsLeftWithTheSlotInHand(t *testing.T) {
+// The SDK releases a slot that is already reserved.
+func TestSlow_EndsWithItsContextWhileHoldingASlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 2)
@@ -334,8 +334,8 @@ func TestSlow_IsLeftWithTheSlotInHand(t *testing.T) {
 	})
 }
 
-// One that waits for a slot with its turn taken hands both back.
-func TestSlow_IsLeftByTheOneWithTheTurn(t *testing.T) {
+// A reservation that holds the turn releases it.
+func TestSlow_EndsWithItsContextWhileHoldingTheTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 1)
@@ -354,7 +354,7 @@ func TestSlow_IsLeftByTheOneWithTheTurn(t *testing.T) {
 	})
 }
 
-func TestSlow_GivesEagerActivitiesNone(t *testing.T) {
+func TestSlow_RefusesEagerActivities(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoller(t, 5)
@@ -364,12 +364,12 @@ func TestSlow_GivesEagerActivitiesNone(t *testing.T) {
 		eager := p.supplier.TryReserveSlot(nil)
 		require.NotNil(t, eager)
 		p.slow(true)
-		p.poll() // An eager task is no poll: nothing waits for it.
+		p.poll() // An eager task is not a poll, so nothing waits for it.
 		p.failFast(eager)
 	})
 }
 
-// failing is a supplier of the user's own, in trouble.
+// failing is a user's supplier that returns an error.
 type failing struct {
 	worker.SlotSupplier
 	err error
@@ -379,7 +379,7 @@ func (f failing) ReserveSlot(context.Context, worker.SlotReservationInfo) (*work
 	return nil, f.err
 }
 
-func TestSlow_GivesErrorsOn(t *testing.T) {
+func TestSlow_ReturnsErrors(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]error{"an error": errors.New("no slots"), "neither slot nor error": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -402,7 +402,7 @@ func TestSlow_GivesErrorsOn(t *testing.T) {
 	}
 }
 
-// Everything at once, on the real clock, for the race detector.
+// This test is for the race detector.
 func TestGate_ChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	gate := &polling.Gate{}
@@ -438,5 +438,5 @@ func TestGate_ChangesUnderLoad(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, permit, "no slot is lost")
 	}
-	assert.Nil(t, supplier.TryReserveSlot(nil), "and none is made")
+	assert.Nil(t, supplier.TryReserveSlot(nil), "no slot is added")
 }

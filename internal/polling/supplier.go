@@ -9,31 +9,31 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// pause is about how long a slow worker waits from the end of a poll to its next.
+// pause is the mean wait of a slow worker from the end of a poll to its next one.
 const pause = time.Second
 
-// supplier gives the slots of another one. The SDK reserves a slot before each
-// poll, so whoever waits for a slot does not poll.
+// supplier limits the slots of another supplier. The SDK reserves a slot before each
+// poll, so a worker that waits for a slot does not poll.
 //
-// While the gate says slow, one poll at most is outstanding, and the next follows
-// a pause after it. Polls that were outstanding when the gate changed cannot be
-// taken back: each may still bring a task, and the first slow poll waits for all
-// of them. Slots of tasks that are being worked on are nobody's concern here.
+// While polling is slow, at most one poll is outstanding, and the next one follows after
+// a pause. Polls that were outstanding when polling became slow cannot be cancelled and
+// may still bring tasks, so the first slow poll waits for all of them. Slots of running
+// tasks do not matter here.
 type supplier struct {
 	worker.SlotSupplier
 	gate *Gate
 
 	mu sync.Mutex
-	// polls are the permits of outstanding polls: given, and not yet used or
+	// polls are the permits of outstanding polls: reserved, and neither used nor
 	// released.
 	polls map[*worker.SlotPermit]struct{}
-	// turn is taken by the one reservation that goes for a slot while polling is
-	// slow, so that the others take none from whoever shares the slots.
+	// turn is held by the one reservation that may take a slot while polling is slow, so
+	// that waiting reservations do not take slots from others that share them.
 	turn bool
 	// next is when the pause after the last slow poll ends.
 	next time.Time
-	// freed is closed when a poll ends or the turn is handed back; nil while nobody
-	// waits for that.
+	// freed is closed when a poll ends or the turn is released. It is nil while nothing
+	// waits.
 	freed chan struct{}
 }
 
@@ -62,15 +62,15 @@ func (s *supplier) ReserveSlot(ctx context.Context, info worker.SlotReservationI
 		return nil, err
 	}
 	if hasTurn {
-		defer s.handBack()
+		defer s.releaseTurn()
 	}
 	permit, err := s.SlotSupplier.ReserveSlot(ctx, info)
 	if err != nil || permit == nil {
 		return permit, err
 	}
-	// The gate may have changed meanwhile. Whoever has a slot keeps it until its poll
-	// may begin, and waits for no turn: the one who has that may be waiting for this
-	// very slot. When ctx ends the wait, the SDK releases the slot.
+	// The gate may have changed meanwhile. A reservation with a slot keeps it until its
+	// poll may begin, and needs no turn, because the holder of the turn may be waiting
+	// for this slot. When ctx ends the wait, the SDK releases the slot.
 	_ = s.await(ctx, func(slow bool) bool {
 		if slow && !s.idle() {
 			return false
@@ -81,7 +81,7 @@ func (s *supplier) ReserveSlot(ctx context.Context, info worker.SlotReservationI
 	return permit, nil
 }
 
-// TryReserveSlot is for eager activities. They are no polls, but tasks all the same.
+// TryReserveSlot serves eager activities. They bring tasks without a poll.
 func (s *supplier) TryReserveSlot(info worker.SlotReservationInfo) *worker.SlotPermit {
 	if s.gate.Slow() {
 		return nil
@@ -99,12 +99,12 @@ func (s *supplier) ReleaseSlot(info worker.SlotReleaseInfo) {
 	s.SlotSupplier.ReleaseSlot(info)
 }
 
-// await tries to go on, now and whenever something has changed, until that succeeds.
+// await calls try, now and after each change, until it returns true or ctx is done.
 func (s *supplier) await(ctx context.Context, try func(slow bool) bool) error {
 	for {
-		slow, changed := s.gate.look()
-		gone, due, freed := s.try(slow, try)
-		if gone {
+		slow, changed := s.gate.state()
+		done, due, freed := s.try(slow, try)
+		if done {
 			return nil
 		}
 		select {
@@ -117,7 +117,7 @@ func (s *supplier) await(ctx context.Context, try func(slow bool) bool) error {
 	}
 }
 
-func (s *supplier) try(slow bool, try func(slow bool) bool) (gone bool, due <-chan time.Time, freed <-chan struct{}) {
+func (s *supplier) try(slow bool, try func(slow bool) bool) (done bool, due <-chan time.Time, freed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if try(slow) {
@@ -132,17 +132,17 @@ func (s *supplier) try(slow bool, try func(slow bool) bool) (gone bool, due <-ch
 	return false, due, s.freed
 }
 
-// idle tells whether a slow poll may begin.
+// idle reports whether a slow poll may begin.
 func (s *supplier) idle() bool { return len(s.polls) == 0 && !time.Now().Before(s.next) }
 
-func (s *supplier) handBack() {
+func (s *supplier) releaseTurn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn = false
-	s.tell()
+	s.wake()
 }
 
-// end notes that the poll of a permit has ended, if it has not before.
+// end records that the poll of a permit has ended, if it has not before.
 func (s *supplier) end(permit *worker.SlotPermit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,11 +153,11 @@ func (s *supplier) end(permit *worker.SlotPermit) {
 	if s.gate.Slow() {
 		s.next = time.Now().Add(pause*3/4 + rand.N(pause/2))
 	}
-	s.tell()
+	s.wake()
 }
 
-// tell wakes those who wait for their poll.
-func (s *supplier) tell() {
+// wake lets the waiting reservations try again.
+func (s *supplier) wake() {
 	if s.freed != nil {
 		close(s.freed)
 		s.freed = nil
