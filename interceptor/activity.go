@@ -12,8 +12,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// workerInterceptor makes one chain for each activity task. All state is in the
-// plugin.
+// workerInterceptor makes one interceptor for each activity task. The plugin has all
+// state.
 type workerInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	plugin *Plugin
@@ -53,7 +53,7 @@ func (a *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 	return a.plugin.execute(ctx, tool, info, in, a.Next)
 }
 
-// execute asks the breaker for a permit, calls the tool, and records its outcome.
+// execute gets a permit from the breaker, calls the tool, and records the outcome.
 func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *interceptor.ExecuteActivityInput, next interceptor.ActivityInboundInterceptor) (any, error) {
 	d := t.dependency
 	b := p.breaker(d, in.Args)
@@ -68,26 +68,26 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 	ctx = context.WithValue(ctx, callKey{}, c)
 	c.watch(ctx)
 	p.pending.add(c)
-	// A panic or a Goexit also returns the permit. The SDK recovers from it.
+	// The permit is also returned after a panic, from which the SDK recovers, or a Goexit.
 	outcome := breaker.Failure
 	if d.Breaker.IgnorePanics {
 		outcome = breaker.Ignored
 	}
-	elsewhere := false
+	async := false
 	defer func() {
-		if !elsewhere {
+		if !async {
 			c.end(outcome)
 		}
 	}()
 	result, err := next.ExecuteActivity(ctx, in)
-	// The SDK compares by identity too: a wrapped one is an error like any other.
+	// The SDK compares by identity too, so a wrapped one is like any other error.
 	if err == activity.ErrResultPending {
-		elsewhere = true
+		async = true
 		p.pending.await(c)
 		return result, err
 	}
 	outcome = d.classify(ctx, result, err)
-	if c.silent(outcome == breaker.Ignored && ctx.Err() != nil) {
+	if c.missedHeartbeat(outcome == breaker.Ignored && ctx.Err() != nil) {
 		outcome = breaker.Failure
 	}
 	if outcome == breaker.Success {
@@ -99,8 +99,8 @@ func (p *Plugin) execute(ctx context.Context, t *tool, info activity.Info, in *i
 	return result, asRateLimit(t.name, err, p.config.Clock.Now())
 }
 
-// admission describes a call to the breaker. A tool without a threshold of its own
-// is not named, which saves the lookup.
+// admission describes a call to the breaker. It names the tool only if that has its own
+// latency threshold, which saves a lookup.
 func (p *Plugin) admission(t *tool, info activity.Info) breaker.Call {
 	d := t.dependency
 	c := breaker.Call{Attempt: int(info.Attempt)}
@@ -108,14 +108,14 @@ func (p *Plugin) admission(t *tool, info activity.Info) breaker.Call {
 		c.Tool = t.name
 	}
 	if d.WhenOpen == Wait {
-		// Waiting uses up attempts, so the attempt is not the number of calls.
+		// Each wait uses an attempt, so the attempt is not the number of calls.
 		c.Attempt = p.executed.count(executionOf(info)) + 1
 	}
 	return c
 }
 
-// probe runs a synthetic call. It needs no permit and leaves no sample: the probe
-// workflow judges it. The latency threshold is its deadline.
+// probe makes a synthetic call. The call needs no permit and is no sample, because the
+// probe workflow evaluates it. Its deadline is the latency threshold.
 func (a *activityInterceptor) probe(ctx context.Context, d *dependency, name string, in *interceptor.ExecuteActivityInput) (any, error) {
 	limit := d.Breaker.LatencyOf(name)
 	clock := a.plugin.config.Clock
@@ -128,16 +128,16 @@ func (a *activityInterceptor) probe(ctx context.Context, d *dependency, name str
 	}
 	switch outcome := d.classify(ctx, result, err); {
 	case outcome == breaker.Ignored:
-		return nil, probeError(probeworkflow.ProbeIgnored, "says nothing about the dependency")
+		return nil, probeError(probeworkflow.ProbeIgnored, "outcome ignored")
 	case outcome == breaker.Failure:
 		return nil, probeError(probeworkflow.ProbeFailed, "failed")
 	case err != nil:
-		// A customer's call that gets a business error shows a healthy dependency. A
-		// synthetic one must succeed: with wrong arguments or credentials it may not
-		// reach what it should test.
-		return nil, probeError(probeworkflow.ProbeFailed, "refused")
+		// For a customer's call a business error shows a healthy dependency. A synthetic call
+		// must succeed, because with wrong arguments or credentials it may not reach what it
+		// should test.
+		return nil, probeError(probeworkflow.ProbeFailed, "rejected")
 	}
-	// Nobody needs the answer, so it stays out of the history.
+	// The answer is not needed, so it is kept out of the history.
 	return nil, nil
 }
 
@@ -151,7 +151,7 @@ func probeError(kind, message string) error {
 type tool struct {
 	name       string
 	dependency *dependency
-	// typed: its result is a toolcall.Result, so a refusal can be returned as a
-	// value. Any other struct would decode it into an empty answer.
+	// typed: the result type is toolcall.Result, so a refusal can be returned as a value.
+	// Any other struct would decode that value to an empty answer.
 	typed atomic.Bool
 }

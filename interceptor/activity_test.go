@@ -31,7 +31,7 @@ func failsWith(err error) func(context.Context, query) (status, error) {
 	return func(context.Context, query) (status, error) { return status{}, err }
 }
 
-func TestActivity_OfNoDependencyPassesUntouched(t *testing.T) {
+func TestActivity_WithoutADependencyIsNotChanged(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	env, _ := newWorker(p, "send_mail", answers)
@@ -46,10 +46,10 @@ func TestActivity_OfNoDependencyPassesUntouched(t *testing.T) {
 	_, err = env.ExecuteActivity("send_mail", query{})
 	require.Error(t, err)
 	assert.Same(t, failure, seen.err)
-	assert.Empty(t, p.Breakers(), "it has none")
+	assert.Empty(t, p.Breakers(), "there is no breaker")
 }
 
-func TestActivity_OfAClosedBreakerPassesAndIsCounted(t *testing.T) {
+func TestActivity_BehindAClosedBreakerRunsAndIsCounted(t *testing.T) {
 	t.Parallel()
 	failure := temporal.NewApplicationError("gateway", "BadGateway", "detail")
 	for name, c := range map[string]struct {
@@ -58,8 +58,8 @@ func TestActivity_OfAClosedBreakerPassesAndIsCounted(t *testing.T) {
 	}{
 		"answered":     {nil, breaker.Counts{Samples: 1}},
 		"failed":       {failure, breaker.Counts{Samples: 1, Failures: 1}},
-		"said no":      {httpError(404), breaker.Counts{Samples: 1}},
-		"said not now": {temporal.NewApplicationErrorWithCause("", "Carrier", httpError(429)), breaker.Counts{}},
+		"rejected":     {httpError(404), breaker.Counts{Samples: 1}},
+		"rate-limited": {temporal.NewApplicationErrorWithCause("", "Carrier", httpError(429)), breaker.Counts{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,7 @@ func TestActivity_OfAClosedBreakerPassesAndIsCounted(t *testing.T) {
 			env, seen := newWorker(p, tool, func(context.Context, query) (status, error) { return status{State: "lost"}, c.end })
 			_, err := env.ExecuteActivity(tool, query{})
 			assert.Equal(t, c.end == nil, err == nil)
-			// Compared by the SDK with ==, as the pending result is.
+			// The SDK compares with ==, for example for the pending result.
 			assert.True(t, seen.err == c.end, "the tool's own error, unchanged: %v", seen.err)
 			assert.Equal(t, status{State: "lost"}, seen.result)
 			assert.Equal(t, c.want, counted(t, p))
@@ -90,7 +90,7 @@ func TestActivity_IsSlowPastTheLatencyThreshold(t *testing.T) {
 	}
 }
 
-// refused runs a tool behind an open breaker, which must not reach it.
+// refused calls a tool behind an open breaker. The call must not reach the tool.
 func refused(t *testing.T, f any) (*seen, error) {
 	t.Helper()
 	p := newPlugin(t, guarded(&clock{}))
@@ -110,7 +110,7 @@ var unavailable = toolcall.Unavailable{
 	Rule: breaker.RuleFailureRate, Reason: "12 of 20 calls failed in 10s (over 50%)", Outage: "outage/carrier-api/eu-west",
 }
 
-func TestRefusal_IsAValueWhereTheToolGivesResults(t *testing.T) {
+func TestRefusal_IsAValueForATypedResult(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]any{
 		"Result": func(context.Context, query) (toolcall.Result[status], error) {
@@ -134,7 +134,7 @@ func TestRefusal_IsAValueWhereTheToolGivesResults(t *testing.T) {
 	}
 }
 
-func TestRefusal_IsABareErrorWhereItIsNot(t *testing.T) {
+func TestRefusal_IsAnUnwrappedErrorOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]any{
 		"struct":     func(context.Context, query) (status, error) { panic("reached") },
@@ -145,11 +145,11 @@ func TestRefusal_IsABareErrorWhereItIsNot(t *testing.T) {
 			t.Parallel()
 			seen, err := refused(t, f)
 			assert.Nil(t, seen.result)
-			// Wrapped in another, the server would take it for retryable.
+			// The server would retry a wrapped error.
 			bare, ok := seen.err.(*temporal.ApplicationError)
 			require.True(t, ok, "%T", seen.err)
 			assert.True(t, bare.NonRetryable())
-			assert.Equal(t, temporal.ApplicationErrorCategoryBenign, bare.Category(), "it pages nobody")
+			assert.Equal(t, temporal.ApplicationErrorCategoryBenign, bare.Category(), "it is in no log or metric")
 			assert.NoError(t, bare.Unwrap())
 
 			var received *temporal.ApplicationError
@@ -164,8 +164,8 @@ func TestRefusal_IsABareErrorWhereItIsNot(t *testing.T) {
 	}
 }
 
-// As an agent sees it, from end to end.
-func TestRefusal_IsWhatExecuteGives(t *testing.T) {
+// This is what an agent's workflow gets.
+func TestRefusal_IsReturnedByExecute(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]any{
 		"plain": func(context.Context, query) (status, error) { panic("reached") },
@@ -186,12 +186,12 @@ func TestRefusal_IsWhatExecuteGives(t *testing.T) {
 			})
 			require.NoError(t, env.GetWorkflowError())
 			assert.Equal(t, &unavailable, result.Unavailable)
-			assert.Equal(t, int64(1), breakerOf(t, p, key).Refused, "and is not tried again")
+			assert.Equal(t, int64(1), breakerOf(t, p, key).Refused, "it is not retried")
 		})
 	}
 }
 
-// The breaker's own trip, without a fleet: the tools of a dependency share it.
+// A breaker trips by itself, without a fleet. The tools of a dependency share it.
 func TestRefusal_FollowsAWindowOfFailures(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
@@ -211,21 +211,21 @@ func TestRefusal_FollowsAWindowOfFailures(t *testing.T) {
 		require.NoError(t, seen.err.(*temporal.ApplicationError).Details(&u))
 		assert.Equal(t, name, u.Tool)
 		assert.Equal(t, "10 of 10 calls failed in 10s (over 50%)", u.Reason)
-		assert.Empty(t, u.Outage, "no workflow knows of it yet")
+		assert.Empty(t, u.Outage, "there is no outage workflow yet")
 		assert.GreaterOrEqual(t, u.RetryAfterSeconds, 27)
 	}
 }
 
-func TestRegion_KeepsWhatIsDownApart(t *testing.T) {
+func TestRegion_HasABreakerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, byRegion(guarded(&clock{})))
-	open(p) // of eu-west
+	open(p) // eu-west
 	env, _ := newWorker(p, tool, answers)
 	for region, refused := range map[string]bool{
 		"eu-west":    true,
 		"us-east":    false,
-		"":           true, // The configuration's own.
-		"not a name": true, // Whatever an input holds, it makes no new key.
+		"":           true, // Config.Region
+		"not a name": true, // An invalid name makes no new key.
 	} {
 		_, err := env.ExecuteActivity(tool, query{Region: region})
 		assert.Equal(t, refused, err != nil, "region %q", region)
@@ -237,7 +237,7 @@ func TestRegion_KeepsWhatIsDownApart(t *testing.T) {
 	assert.ElementsMatch(t, []breaker.Key{key, {Dependency: "carrier-api", Region: "us-east"}}, keys)
 }
 
-func TestRegion_HasANameWhereNoneIsConfigured(t *testing.T) {
+func TestRegion_WithoutAConfiguredOneHasAName(t *testing.T) {
 	t.Parallel()
 	c := byRegion(guarded(&clock{}))
 	c.Region = ""
@@ -248,8 +248,8 @@ func TestRegion_HasANameWhereNoneIsConfigured(t *testing.T) {
 	assert.Equal(t, breaker.Key{Dependency: "carrier-api", Region: "default"}, p.Breakers()[0].Key)
 }
 
-// A breaker that does not get its permit back counts a call that hangs for ever.
-func TestPanic_GivesThePermitBackAndStillPanics(t *testing.T) {
+// Without its permit back, a breaker counts a call that hangs for ever.
+func TestPanic_ReturnsThePermitAndStillPanics(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	env, _ := newWorker(p, tool, func(context.Context, query) (status, error) { panic("nil map") })
@@ -257,11 +257,11 @@ func TestPanic_GivesThePermitBackAndStillPanics(t *testing.T) {
 	var panicked *temporal.PanicError
 	require.ErrorAs(t, err, &panicked)
 	assert.Equal(t, "nil map", panicked.Error())
-	assert.Contains(t, panicked.StackTrace(), "TestPanic_GivesThePermitBackAndStillPanics", "the stack is the tool's")
+	assert.Contains(t, panicked.StackTrace(), "TestPanic_ReturnsThePermitAndStillPanics", "the stack is the tool's")
 	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p))
 }
 
-func TestGoexit_GivesThePermitBack(t *testing.T) {
+func TestGoexit_ReturnsThePermit(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	env := newWorkflowEnv()
@@ -282,9 +282,8 @@ func callOnce(ctx workflow.Context, name string) error {
 	return workflow.ExecuteActivity(ctx, name, query{}).Get(ctx, nil)
 }
 
-// One run whose own input is poisoned must not trip a dependency by being
-// retried.
-func TestAttempts_BeyondThoseCountedLeaveNoSample(t *testing.T) {
+// A run whose own input makes every attempt fail must not trip the breaker by retries.
+func TestAttempts_BeyondTheCountedOnesAreNoSamples(t *testing.T) {
 	t.Parallel()
 	for attempts, samples := range map[int32]int{1: 1, 3: 3, 4: 3, 8: 3} {
 		p := newPlugin(t, guarded(&clock{}))
@@ -302,13 +301,12 @@ func TestAttempts_BeyondThoseCountedLeaveNoSample(t *testing.T) {
 			return workflow.ExecuteActivity(ctx, tool, query{}).Get(ctx, nil)
 		})
 		require.Error(t, env.GetWorkflowError())
-		assert.Equal(t, attempts, calls.Load(), "all of them are let through")
+		assert.Equal(t, attempts, calls.Load(), "all of them pass")
 		assert.Equal(t, breaker.Counts{Samples: samples, Failures: samples}, counted(t, p), "%d attempts", attempts)
 	}
 }
 
-// What comes back after the attempt's own deadline is lost: the server has timed
-// it out, however well it went.
+// The server has timed the attempt out, even if the tool succeeds afterwards.
 func TestDeadline_OfTheAttemptIsAFailure(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
@@ -328,13 +326,13 @@ func TestDeadline_OfTheAttemptIsAFailure(t *testing.T) {
 	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p))
 }
 
-// completing takes completed activities.
+// completing is a client that accepts completed activities.
 type completing struct{ client.Client }
 
 func (completing) CompleteActivity(context.Context, []byte, any, error) error { return nil }
 
-// Whoever was handed the task token may be faster than the tool is to return.
-func TestCompletion_MayComeBeforeTheToolReturns(t *testing.T) {
+// The activity may be completed before the tool returns.
+func TestCompletion_MayPrecedeTheReturnOfTheTool(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  error
@@ -360,8 +358,7 @@ func TestCompletion_MayComeBeforeTheToolReturns(t *testing.T) {
 	}
 }
 
-// late is an interceptor that takes so long that the deadline has passed when the
-// breaker is asked.
+// late is an interceptor that waits until the deadline has passed.
 type late struct {
 	sdkinterceptor.WorkerInterceptorBase
 }
@@ -393,34 +390,33 @@ func TestDeadline_MayHavePassedBeforeTheCall(t *testing.T) {
 	assert.Equal(t, breaker.Counts{Samples: calls, Failures: calls}, counted(t, p))
 }
 
-// The server gives an attempt up once the tool is silent for longer than it
-// promised, however well it ends later on.
+// The server times an attempt out after its heartbeat timeout, even if it succeeds later.
 func TestHeartbeat_MissedIsAFailure(t *testing.T) {
 	t.Parallel()
-	const promised = 10 * time.Second
+	const timeout = 10 * time.Second
 	fine, lost := breaker.Counts{Samples: 1}, breaker.Counts{Samples: 1, Failures: 1}
 	for name, c := range map[string]struct {
-		do   func(ctx context.Context, silent func(time.Duration))
+		do   func(ctx context.Context, wait func(time.Duration))
 		want breaker.Counts
 	}{
-		"in time": {func(ctx context.Context, silent func(time.Duration)) {
-			silent(promised)
+		"in time": {func(ctx context.Context, wait func(time.Duration)) {
+			wait(timeout)
 		}, fine},
-		"never": {func(ctx context.Context, silent func(time.Duration)) {
-			silent(promised + 1)
+		"never": {func(ctx context.Context, wait func(time.Duration)) {
+			wait(timeout + 1)
 		}, lost},
-		// The SDK may have sent the last one later than the tool recorded it.
-		"a little late": {func(ctx context.Context, silent func(time.Duration)) {
+		// The SDK may have sent the last heartbeat later than the tool recorded it.
+		"a little late after a heartbeat": {func(ctx context.Context, wait func(time.Duration)) {
 			activity.RecordHeartbeat(ctx)
-			silent(2 * promised)
+			wait(2 * timeout)
 		}, fine},
-		"not any more": {func(ctx context.Context, silent func(time.Duration)) {
+		"too late after a heartbeat": {func(ctx context.Context, wait func(time.Duration)) {
 			activity.RecordHeartbeat(ctx)
-			silent(2*promised + 1)
+			wait(2*timeout + 1)
 		}, lost},
-		"time and again": {func(ctx context.Context, silent func(time.Duration)) {
+		"again and again": {func(ctx context.Context, wait func(time.Duration)) {
 			for range 5 {
-				silent(promised)
+				wait(timeout)
 				activity.RecordHeartbeat(ctx)
 			}
 		}, fine},
@@ -439,7 +435,7 @@ func TestHeartbeat_MissedIsAFailure(t *testing.T) {
 			}, activity.RegisterOptions{Name: tool})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-					StartToCloseTimeout: time.Hour, HeartbeatTimeout: promised,
+					StartToCloseTimeout: time.Hour, HeartbeatTimeout: timeout,
 				})
 				return workflow.ExecuteActivity(ctx, tool, query{}).Get(ctx, nil)
 			})
@@ -449,7 +445,7 @@ func TestHeartbeat_MissedIsAFailure(t *testing.T) {
 	}
 }
 
-// stopping runs a tool on a worker that is shut down while it runs.
+// stopping calls a tool on a worker that is shut down during the call.
 func stopping(t *testing.T, p *interceptor.Plugin) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -463,43 +459,43 @@ func stopping(t *testing.T, p *interceptor.Plugin) {
 	require.Error(t, err)
 }
 
-func TestShutdown_IsNobodysFault(t *testing.T) {
+func TestShutdown_IsIgnored(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	stopping(t, p)
 	assert.Zero(t, counted(t, p))
 }
 
-func TestClassifier_OfTheUserComesFirst(t *testing.T) {
+func TestClassifier_OfTheDependencyComesFirst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		classify func(result any, err error) (breaker.Outcome, bool)
 		end      error
 		want     breaker.Counts
 	}{
-		"an answer that is none": {
+		"an answer counts as a failure": {
 			func(result any, _ error) (breaker.Outcome, bool) {
 				return breaker.Failure, result == status{State: "lost"}
 			},
 			nil, breaker.Counts{Samples: 1, Failures: 1},
 		},
-		"an error that is fine": {
+		"an error counts as a success": {
 			func(_ any, err error) (breaker.Outcome, bool) { return breaker.Success, errors.Is(err, httpError(503)) },
 			httpError(503), breaker.Counts{Samples: 1},
 		},
-		"a no that is none": {
+		"a rejection counts as a failure": {
 			func(_ any, err error) (breaker.Outcome, bool) { return breaker.Failure, err != nil },
 			httpError(404), breaker.Counts{Samples: 1, Failures: 1},
 		},
-		"that says nothing": {
+		"an error is ignored": {
 			func(any, error) (breaker.Outcome, bool) { return breaker.Ignored, true },
 			httpError(503), breaker.Counts{},
 		},
-		"that leaves it to the rules": {
+		"no decision": {
 			func(any, error) (breaker.Outcome, bool) { return breaker.Success, false },
 			httpError(503), breaker.Counts{Samples: 1, Failures: 1},
 		},
-		"that panics": {
+		"a panic": {
 			func(any, error) (breaker.Outcome, bool) { panic("nil map") },
 			httpError(503), breaker.Counts{},
 		},
@@ -511,14 +507,14 @@ func TestClassifier_OfTheUserComesFirst(t *testing.T) {
 			p := newPlugin(t, config)
 			env, seen := newWorker(p, tool, func(context.Context, query) (status, error) { return status{State: "lost"}, c.end })
 			_, _ = env.ExecuteActivity(tool, query{})
-			assert.True(t, seen.err == c.end, "what is sent stays as it was")
+			assert.True(t, seen.err == c.end, "the tool's error is not changed")
 			assert.Equal(t, c.want, counted(t, p))
 		})
 	}
 }
 
-// It knows the dependency's answers, and not who cancelled the call.
-func TestClassifier_OfTheUserIsNotAskedWhenTheCallWasCutShort(t *testing.T) {
+// The classifier knows the dependency's answers, but not who cancelled a call.
+func TestClassifier_OfTheDependencyIsNotCalledForACancelledCall(t *testing.T) {
 	t.Parallel()
 	config := guarded(&clock{})
 	config.Dependencies[0].Classify = func(any, error) (breaker.Outcome, bool) { return breaker.Failure, true }
@@ -527,7 +523,7 @@ func TestClassifier_OfTheUserIsNotAskedWhenTheCallWasCutShort(t *testing.T) {
 	assert.Zero(t, counted(t, p))
 }
 
-func TestApply_TakesTheBoardsTable(t *testing.T) {
+func TestApply_AppliesTheBoardsTable(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	entry := func(dependency string, state breaker.State, epoch int64) fleet.Entry {
@@ -536,10 +532,10 @@ func TestApply_TakesTheBoardsTable(t *testing.T) {
 			Verdict: breaker.Verdict{State: state, Epoch: epoch, Share: 10, Next: wall.Add(time.Minute), Outage: "outage"},
 		}
 	}
-	p.Apply(fleet.Table{Entries: []fleet.Entry{entry("carrier-api", breaker.Open, 5), entry("somebody-elses", breaker.Open, 5)}})
-	require.Len(t, p.Breakers(), 1, "of what this process calls")
+	p.Apply(fleet.Table{Entries: []fleet.Entry{entry("carrier-api", breaker.Open, 5), entry("other", breaker.Open, 5)}})
+	require.Len(t, p.Breakers(), 1, "only configured dependencies")
 	snapshot := p.Breakers()[0]
-	assert.Equal(t, "us-east", snapshot.Key.Region, "be it never called here yet")
+	assert.Equal(t, "us-east", snapshot.Key.Region, "even if this process has not called it")
 	assert.Equal(t, breaker.Open, snapshot.State)
 	p.Apply(fleet.Table{Entries: []fleet.Entry{entry("carrier-api", breaker.Closed, 4)}})
 	assert.Equal(t, breaker.Open, p.Breakers()[0].State, "an older verdict changes nothing")

@@ -17,8 +17,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// park runs one attempt of parking a run that may wait for so long.
-func park(t *testing.T, p *interceptor.Plugin, key breaker.Key, timeout time.Duration) *temporal.ApplicationError {
+// check runs one attempt of a run that waits with this timeout.
+func check(t *testing.T, p *interceptor.Plugin, key breaker.Key, timeout time.Duration) *temporal.ApplicationError {
 	t.Helper()
 	env := newWorkflowEnv()
 	env.RegisterActivityWithOptions(p.AwaitRecovery, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
@@ -41,23 +41,23 @@ func openUntil(p *interceptor.Plugin, c *clock, left time.Duration) {
 	}}}})
 }
 
-func TestAwaitRecovery_GoesOnAtOnceWhereThereIsNoOutage(t *testing.T) {
+func TestAwaitRecovery_EndsAtOnceWithoutAnOutage(t *testing.T) {
 	t.Parallel()
 	c := &clock{}
 	p := newPlugin(t, guarded(c))
-	assert.Nil(t, park(t, p, key, time.Hour), "never called here")
+	assert.Nil(t, check(t, p, key, time.Hour), "not called in this process")
 	openUntil(p, c, time.Minute)
-	assert.Nil(t, park(t, p, breaker.Key{Dependency: "carrier-api", Region: "us-east"}, time.Hour), "another region")
+	assert.Nil(t, check(t, p, breaker.Key{Dependency: "carrier-api", Region: "us-east"}, time.Hour), "another region")
 	p.Apply(fleet.Table{Entries: []fleet.Entry{{Key: key, Verdict: breaker.Verdict{State: breaker.Closed, Epoch: 2}}}})
-	assert.Nil(t, park(t, p, key, time.Hour), "closed again")
+	assert.Nil(t, check(t, p, key, time.Hour), "closed again")
 }
 
-func TestAwaitRecovery_LooksAgainWhenTheStateIsDueToChange(t *testing.T) {
+func TestAwaitRecovery_ChecksAgainWhenTheStateIsDueToChange(t *testing.T) {
 	t.Parallel()
 	c := &clock{elapsed: time.Since(wall)}
 	p := newPlugin(t, guarded(c))
 	openUntil(p, c, 30*time.Second)
-	still := park(t, p, key, time.Hour)
+	still := check(t, p, key, time.Hour)
 	require.NotNil(t, still)
 	assert.Equal(t, toolcall.StillUnavailable, still.Type())
 	assert.Equal(t, temporal.ApplicationErrorCategoryBenign, still.Category())
@@ -65,47 +65,47 @@ func TestAwaitRecovery_LooksAgainWhenTheStateIsDueToChange(t *testing.T) {
 	assert.Equal(t, "carrier-api/eu-west is open", still.Message())
 }
 
-// A delay past what is left of schedule-to-close ends an activity at once.
-func TestAwaitRecovery_HasALastLookBeforeItsTimeIsUp(t *testing.T) {
+// The server ends an activity at once if its retry delay exceeds schedule-to-close.
+func TestAwaitRecovery_ChecksOnceMoreBeforeItsTimeout(t *testing.T) {
 	t.Parallel()
 	c := &clock{elapsed: time.Since(wall)}
 	p := newPlugin(t, guarded(c))
 	openUntil(p, c, time.Hour)
-	assert.False(t, park(t, p, key, 10*time.Second).NonRetryable())
-	assert.True(t, park(t, p, key, time.Second).NonRetryable(), "that was the last one")
+	assert.False(t, check(t, p, key, 10*time.Second).NonRetryable())
+	assert.True(t, check(t, p, key, time.Second).NonRetryable(), "no further check")
 }
 
-func TestAwaitRecovery_RefusesADependencyNobodyKnows(t *testing.T) {
+func TestAwaitRecovery_OfAnUnknownDependencyEnds(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{elapsed: time.Since(wall)}))
-	unknown := park(t, p, breaker.Key{Dependency: "carier-api", Region: "eu-west"}, time.Second)
+	unknown := check(t, p, breaker.Key{Dependency: "carier-api", Region: "eu-west"}, time.Second)
 	require.NotNil(t, unknown)
 	assert.True(t, unknown.NonRetryable())
 	assert.Contains(t, unknown.Message(), `"carier-api"`)
 }
 
-// Workers of two configurations served one task queue: a run that was parked for a
-// dependency of the one failed when the other picked it up.
-func TestAwaitRecovery_LeavesADependencyOfOtherWorkersToThem(t *testing.T) {
+// Workers with two configurations shared a task queue. A run that waited for a dependency of
+// one configuration failed when a worker with the other one ran its check.
+func TestAwaitRecovery_RetriesADependencyOfOtherWorkers(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{elapsed: time.Since(wall)}))
-	theirs := park(t, p, breaker.Key{Dependency: "search", Region: "eu-west"}, time.Hour)
+	theirs := check(t, p, breaker.Key{Dependency: "search", Region: "eu-west"}, time.Hour)
 	require.NotNil(t, theirs)
 	assert.False(t, theirs.NonRetryable())
 	assert.Equal(t, "UnknownDependency", theirs.Type())
 	assert.Equal(t, `no dependency "search" is configured here`, theirs.Message())
 }
 
-// Ten thousand runs are parked when the dependency comes back. Woken together,
-// they would do to it what the ramp is there to prevent.
-func TestAwaitRecovery_WakesInStepWithTheRamp(t *testing.T) {
+// Ten thousand runs that continue at the same time would overload the dependency, which the
+// ramp is there to prevent.
+func TestAwaitRecovery_ContinuesInStepWithTheRamp(t *testing.T) {
 	t.Parallel()
 	const runs = 10_000
 	config := breaker.Config{RampStep: 15 * time.Second}.WithDefaults()
 	recovers := wall.Add(10 * time.Minute)
 	end := recovers.Add(time.Duration(len(config.Ramp)) * config.RampStep)
-	// at is what every worker knows at a moment: open with a cooldown of a minute
-	// that is renewed, then the ramp, then closed.
+	// at is the state that every worker has at a time: open with a renewed cooldown of a
+	// minute, then the ramp, then closed.
 	at := func(now time.Time) breaker.Snapshot {
 		switch {
 		case now.Before(recovers):
@@ -118,40 +118,40 @@ func TestAwaitRecovery_WakesInStepWithTheRamp(t *testing.T) {
 		}
 		return breaker.Snapshot{Mode: breaker.Enforce, State: breaker.Closed}
 	}
-	woken := map[time.Duration]int{} // by second since the recovery
-	looks := 0
+	continued := map[time.Duration]int{} // by second since the recovery
+	checks := 0
 	for run := range runs {
-		place, moment := interceptor.Draw(fmt.Sprintf("run-%d", run), "5")
-		for now := wall; ; looks++ {
-			wait := interceptor.ParkedFor(at(now), config, place, moment, now)
+		place, moment := interceptor.RampPlace(fmt.Sprintf("run-%d", run), "5")
+		for now := wall; ; checks++ {
+			wait := interceptor.NextCheck(at(now), config, place, moment, now)
 			if wait <= 0 {
-				woken[now.Sub(recovers).Truncate(time.Second)]++
+				continued[now.Sub(recovers).Truncate(time.Second)]++
 				break
 			}
 			now = now.Add(max(wait, time.Second))
-			require.True(t, now.Before(end.Add(2*time.Minute)), "run %d is never woken", run)
+			require.True(t, now.Before(end.Add(2*time.Minute)), "run %d never continues", run)
 		}
 	}
-	gone := 0
+	ended := 0
 	for second := time.Duration(0); second < end.Sub(recovers)+2*time.Minute; second += time.Second {
-		gone += woken[second]
-		assert.LessOrEqual(t, woken[second], runs/15, "in second %v", second)
+		ended += continued[second]
+		assert.LessOrEqual(t, continued[second], runs/15, "in second %v", second)
 		if second < end.Sub(recovers) {
 			share := config.Ramp[second/config.RampStep]
-			assert.LessOrEqual(t, gone, runs*share/100+200, "by second %v, at %d%%", second, share)
+			assert.LessOrEqual(t, ended, runs*share/100+200, "by second %v, at %d%%", second, share)
 		}
 	}
-	assert.Equal(t, runs, gone, "nobody was woken before the recovery, or lost")
-	assert.Less(t, looks, 25*runs, "in ten minutes")
+	assert.Equal(t, runs, ended, "no run continued before the recovery, and none is lost")
+	assert.Less(t, checks, 25*runs, "in ten minutes")
 }
 
-func TestAwaitRecovery_ParksNobodyWhereNothingIsRefused(t *testing.T) {
+func TestAwaitRecovery_EndsAtOnceIfNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	config := breaker.Config{}.WithDefaults()
 	for _, mode := range []breaker.Mode{breaker.Observe, breaker.Off} {
-		assert.Zero(t, interceptor.ParkedFor(breaker.Snapshot{State: breaker.Open, Mode: mode, Next: wall.Add(time.Hour)}, config, 0.5, 0.5, wall))
+		assert.Zero(t, interceptor.NextCheck(breaker.Snapshot{State: breaker.Open, Mode: mode, Next: wall.Add(time.Hour)}, config, 0.5, 0.5, wall))
 	}
-	assert.Zero(t, interceptor.ParkedFor(breaker.Snapshot{Mode: breaker.Enforce, State: breaker.ForcedClosed}, config, 0.5, 0.5, wall))
+	assert.Zero(t, interceptor.NextCheck(breaker.Snapshot{Mode: breaker.Enforce, State: breaker.ForcedClosed}, config, 0.5, 0.5, wall))
 	forced := breaker.Snapshot{Mode: breaker.Enforce, State: breaker.ForcedOpen, Next: wall.Add(time.Hour)}
-	assert.Less(t, interceptor.ParkedFor(forced, config, 0.5, 0.99, wall), 80*time.Second, "an operator may release it any time")
+	assert.Less(t, interceptor.NextCheck(forced, config, 0.5, 0.99, wall), 80*time.Second, "an operator may release it any time")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// call is one admitted call. It ends once: when it returns, when its attempt's
-// deadline passes, or when it is completed elsewhere, whichever comes first.
+// call is one admitted call. It ends once: when it returns, at its attempt's deadline, or
+// when it is completed asynchronously, whichever is first.
 type call struct {
 	dependency *dependency
 	info       activity.Info
@@ -21,35 +21,36 @@ type call struct {
 
 	mu     sync.Mutex
 	permit breaker.Permit
-	// unwatch lets go of the attempt's context.
-	unwatch func() bool
-	ended   bool
-	// ending is run once the call has ended.
+	// stopWatching releases the attempt's context.
+	stopWatching func() bool
+	ended        bool
+	// ending is called when the call has ended.
 	ending func()
-	// deadline ends a call that is to be completed elsewhere.
+	// deadline ends a call that is completed asynchronously.
 	deadline *time.Timer
-	// heartbeat is when the tool last recorded one, if it has, or when it began.
+	// heartbeat is when the tool last recorded one, or when it began. beaten: it has
+	// recorded one.
 	heartbeat time.Duration
 	beaten    bool
-	// lapsed says that a heartbeat came later than promised.
-	lapsed bool
+	// late: a heartbeat came after HeartbeatTimeout.
+	late bool
 }
 
-// watch ends the call at the attempt's deadline, when the server takes it as
-// timed out, and not when a tool that ignores its context comes back.
+// watch ends the call at the attempt's deadline, when the server times it out. A tool that
+// ignores its context may return later.
 func (c *call) watch(ctx context.Context) {
-	// A context that is done already ends the call before this is over.
+	// If the context is already done, the call ends after this function.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heartbeat = c.clock.Elapsed()
-	c.unwatch = context.AfterFunc(ctx, func() {
+	c.stopWatching = context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			c.end(breaker.Failure)
 		}
 	})
 }
 
-// end records the outcome, the first time.
+// end records the outcome of the first call of end.
 func (c *call) end(outcome breaker.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +58,7 @@ func (c *call) end(outcome breaker.Outcome) {
 		return
 	}
 	c.ended = true
-	c.unwatch()
+	c.stopWatching()
 	c.permit.Done(outcome)
 	if c.ending != nil {
 		c.ending()
@@ -67,20 +68,19 @@ func (c *call) end(outcome breaker.Outcome) {
 	}
 }
 
-// beat notes a heartbeat.
+// beat records a heartbeat.
 func (c *call) beat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Elapsed()
-	c.lapsed = c.lapsed || now-c.heartbeat > c.info.HeartbeatTimeout
+	c.late = c.late || now-c.heartbeat > c.info.HeartbeatTimeout
 	c.heartbeat, c.beaten = now, true
 }
 
-// silent tells whether the tool has recorded no heartbeat for longer than it
-// promised, so that the server took the attempt as timed out, however the tool
-// ended. cancelled says that the attempt's context was: that is how the SDK passes
-// it on.
-func (c *call) silent(cancelled bool) bool {
+// missedHeartbeat reports whether the tool exceeded its heartbeat timeout, so that the
+// server timed the attempt out. cancelled: the attempt's context was cancelled, which is
+// how the SDK reports that.
+func (c *call) missedHeartbeat(cancelled bool) bool {
 	limit := c.info.HeartbeatTimeout
 	if limit <= 0 {
 		return false
@@ -89,11 +89,11 @@ func (c *call) silent(cancelled bool) bool {
 	defer c.mu.Unlock()
 	silence := c.clock.Elapsed() - c.heartbeat
 	if cancelled {
-		return c.lapsed || silence > limit
+		return c.late || silence > limit
 	}
 	if c.beaten {
-		// The SDK holds a heartbeat back for up to 80 % of the timeout, so the server
-		// may have heard the last one that much later.
+		// The SDK may delay a heartbeat by up to 80 % of the timeout, so the server may have
+		// received the last one that much later.
 		limit *= 2
 	}
 	return silence > limit
@@ -101,14 +101,14 @@ func (c *call) silent(cancelled bool) bool {
 
 type callKey struct{}
 
-// callOf gives the call that the plugin has admitted in this context, nil for
-// an activity that is not guarded.
+// callOf returns the call that the plugin has admitted in this context, nil for an
+// activity that is not guarded.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
 }
 
-// heartbeats notes what a tool reports.
+// heartbeats records the heartbeats of a tool.
 type heartbeats struct {
 	interceptor.ActivityOutboundInterceptorBase
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/interceptor"
 )
 
-// within runs the tool in a workflow whose attempts last so long at most.
+// within calls the tool in a workflow, with this StartToCloseTimeout.
 func within(t *testing.T, p *interceptor.Plugin, startToClose time.Duration, f any) error {
 	t.Helper()
 	env := newWorkflowEnv()
@@ -37,21 +37,20 @@ func within(t *testing.T, p *interceptor.Plugin, startToClose time.Duration, f a
 	return env.GetWorkflowError()
 }
 
-// A tool that ignores its context comes back whenever it likes; the server has
-// timed it out long before.
-func TestCall_FailsAtItsDeadlineAndNotWhenItReturns(t *testing.T) {
+// A tool that ignores its context may return long after the server has timed it out.
+func TestCall_FailsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	err := within(t, p, 10*time.Millisecond, func(context.Context, query) (status, error) {
 		assert.Eventually(t, func() bool { return breakerOf(t, p, key).Evidence.Window.Failures == 1 }, 10*time.Second, time.Millisecond,
-			"the breaker knows before the tool has returned")
+			"it is counted before the tool returns")
 		return status{State: "lost"}, nil
 	})
 	require.Error(t, err)
-	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p), "and the return after it is no success")
+	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p), "the later return is no success")
 }
 
-// twice is a worker that was given the plugin two times.
+// twice configures a worker with the plugin two times.
 type twice struct {
 	worker.PluginBase
 	plugin *interceptor.Plugin
@@ -63,7 +62,7 @@ func (o twice) ConfigureWorker(ctx context.Context, options worker.PluginConfigu
 	return errors.Join(o.plugin.ConfigureWorker(ctx, options), o.plugin.ConfigureWorker(ctx, options))
 }
 
-func TestCall_IsCountedOnceThoughThePluginWasGivenTwice(t *testing.T) {
+func TestCall_IsCountedOnceWithThePluginGivenTwice(t *testing.T) {
 	t.Parallel()
 	var logged strings.Builder
 	config := guarded(&clock{})
@@ -75,11 +74,11 @@ func TestCall_IsCountedOnceThoughThePluginWasGivenTwice(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, breaker.Counts{Samples: 3}, counted(t, p))
-	assert.Equal(t, 1, strings.Count(logged.String(), "more than once"), "and it warns once")
+	assert.Equal(t, 1, strings.Count(logged.String(), "more than once"), "one warning")
 }
 
-// cancelling cancels the activity's context, as a heartbeat does that the server
-// answers with "not found".
+// cancelling cancels the activity's context, like a heartbeat that the server answers with
+// "not found".
 type cancelling struct {
 	sdkinterceptor.WorkerInterceptorBase
 	cancel *context.CancelCauseFunc
@@ -101,9 +100,9 @@ func (i *cancellingInbound) ExecuteActivity(ctx context.Context, in *sdkintercep
 	return i.Next.ExecuteActivity(ctx, in)
 }
 
-// A tool that stops recording heartbeats is timed out by the server, which then
-// cancels it; a cancellation of the workflow's finds a tool that still does.
-func TestCall_ThatFellSilentHasFailed(t *testing.T) {
+// The server times out a tool that stops recording heartbeats, and the SDK then cancels
+// it. A workflow's cancellation comes while the tool still records them.
+func TestCall_WithoutHeartbeatsFails(t *testing.T) {
 	t.Parallel()
 	for silence, want := range map[time.Duration]breaker.Counts{
 		3 * time.Second: {Samples: 1, Failures: 1},
@@ -130,11 +129,11 @@ func TestCall_ThatFellSilentHasFailed(t *testing.T) {
 			})
 			return workflow.ExecuteActivity(ctx, tool, query{}).Get(ctx, nil)
 		})
-		assert.Equal(t, want, counted(t, p), "silent for %v of 2s", silence)
+		assert.Equal(t, want, counted(t, p), "no heartbeat for %v, timeout 2s", silence)
 	}
 }
 
-// wrapping is an interceptor that adds a word to every error.
+// wrapping is an interceptor that wraps every error.
 type wrapping struct {
 	sdkinterceptor.WorkerInterceptorBase
 }
@@ -155,9 +154,9 @@ func (i *wrappingInbound) ExecuteActivity(ctx context.Context, in *sdkintercepto
 	return result, err
 }
 
-// An interceptor of the user's that wraps errors made refusals retryable, since it
-// stood before the breaker's.
-func TestRefusal_IsWrappedByNoInterceptorOfTheWorker(t *testing.T) {
+// A user's interceptor in front of the breaker's once wrapped refusals, so that they were
+// retried.
+func TestRefusal_IsNotWrappedByInterceptorsOfTheWorker(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	open(p)

@@ -14,26 +14,24 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// Classify says what an activity's end means for the dependency it called.
+// Classify decides how the end of an activity counts for the dependency it called.
 //
-//   - Success: it answered, be it with a "no" (4xx, a gRPC code such as NotFound, a
-//     non-retryable error).
-//   - Failure: it did not do its work (5xx, timeouts, DNS, connections, TLS,
-//     unknown errors).
-//   - Ignored: the call says nothing about it. The caller cancelled, the worker
-//     shut down, the activity was paused or reset, the dependency only asked for a
-//     slower pace (429, ResourceExhausted), or the tool was itself refused another
-//     dependency.
+//   - Success: the dependency answered, possibly with a business error: 4xx, a gRPC code
+//     such as NotFound, a non-retryable error.
+//   - Failure: the dependency did not do its work: 5xx, timeouts, DNS, connections, TLS,
+//     unknown errors.
+//   - Ignored: the call shows nothing about the dependency. The caller cancelled, the
+//     worker shut down, the activity was paused or reset, the dependency asked for fewer
+//     calls (429, ResourceExhausted), or another dependency refused the tool.
 //
-// Whose a cancellation is, is told by the activity's own context and its cause,
-// never by the error's text.
+// The kind of a cancellation is taken from the activity's context and its cause, never
+// from the text of the error.
 func Classify(ctx context.Context, result any, err error) breaker.Outcome {
 	if errors.Is(err, activity.ErrResultPending) {
 		return breaker.Ignored
 	}
 	if ctx.Err() != nil {
-		// The attempt's own deadline has passed: whatever it returns now, the
-		// server takes it as timed out.
+		// The server has timed the attempt out, so its result does not count.
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			return breaker.Failure
 		}
@@ -63,7 +61,7 @@ func Classify(ctx context.Context, result any, err error) breaker.Outcome {
 	return breaker.Failure
 }
 
-// classifyResult is for a tool that tells in its value how it fared.
+// classifyResult is for a tool whose result contains its outcome.
 func classifyResult(result any) breaker.Outcome {
 	r, ok := result.(interface{ Outcome() toolcall.Outcome })
 	if !ok {
@@ -95,7 +93,7 @@ func classifyHTTP(status int) breaker.Outcome {
 	}
 }
 
-// grpcCode takes the code from an error of gRPC, or of Temporal's own services.
+// grpcCode returns the code of a gRPC error, or of an error of Temporal's services.
 func grpcCode(err error) (codes.Code, bool) {
 	var service interface{ Status() *status.Status }
 	if errors.As(err, &service) {
@@ -118,8 +116,8 @@ func classifyGRPC(code codes.Code) breaker.Outcome {
 	}
 }
 
-// Classifier says what an outcome means for the dependency, or false when it
-// has nothing to say. It may be called concurrently.
+// Classifier decides how an outcome counts, or returns false to leave the decision to
+// others. It may be called concurrently.
 type Classifier func(result any, err error) (breaker.Outcome, bool)
 
 // ByErrorType classifies application errors by their type.
@@ -134,8 +132,8 @@ func ByErrorType(outcomes map[string]breaker.Outcome) Classifier {
 	}
 }
 
-// ByResult classifies what a tool gave without an error, when it is a T: for
-// one whose HTTP status is part of its result.
+// ByResult classifies results of type T without an error, for example those that contain
+// an HTTP status.
 func ByResult[T any](classify func(T) (breaker.Outcome, bool)) Classifier {
 	return func(result any, err error) (breaker.Outcome, bool) {
 		if t, ok := result.(T); ok && err == nil {
@@ -145,7 +143,7 @@ func ByResult[T any](classify func(T) (breaker.Outcome, bool)) Classifier {
 	}
 }
 
-// FirstOf asks one classifier after the other.
+// FirstOf calls the classifiers in order and returns the first decision.
 func FirstOf(classifiers ...Classifier) Classifier {
 	return func(result any, err error) (breaker.Outcome, bool) {
 		for _, c := range classifiers {

@@ -27,7 +27,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// httpError is a tool's error that knows the dependency's status.
+// httpError is a tool's error with an HTTP status.
 type httpError int
 
 func (e httpError) Error() string   { return fmt.Sprintf("status %d", int(e)) }
@@ -37,11 +37,11 @@ func TestClassify_ByTheDependencysAnswer(t *testing.T) {
 	t.Parallel()
 	const success, failure, ignored = breaker.Success, breaker.Failure, breaker.Ignored
 	for status, want := range map[int]breaker.Outcome{
-		// It answered, be it with a "no".
+		// The dependency answered.
 		200: success, 304: success, 400: success, 401: success, 403: success, 404: success, 409: success, 410: success, 422: success, 499: success,
-		// It asks for a slower pace.
+		// The dependency asked for fewer calls.
 		429: ignored,
-		// It did not do its work.
+		// The dependency failed.
 		408: failure, 500: failure, 501: failure, 502: failure, 503: failure, 504: failure, 529: failure, 599: failure,
 	} {
 		err := httpError(status)
@@ -66,27 +66,27 @@ func TestClassify_ByTheError(t *testing.T) {
 		err  error
 		want breaker.Outcome
 	}{
-		"none":                         {nil, breaker.Success},
-		"unknown":                      {errors.New("?"), breaker.Failure},
-		"asked for a slower pace":      {exhausted, breaker.Ignored},
-		"slower pace, wrapped":         {fmt.Errorf("asking: %w", exhausted), breaker.Ignored},
-		"ends elsewhere":               {activity.ErrResultPending, breaker.Ignored},
-		"ends elsewhere, wrapped":      {fmt.Errorf("later: %w", activity.ErrResultPending), breaker.Ignored},
-		"a retryable no":               {temporal.NewApplicationError("", "Busy"), breaker.Failure},
-		"a final no":                   {temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil), breaker.Success},
-		"a final no, wrapped":          {fmt.Errorf("asking: %w", temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil)), breaker.Success},
-		"unreachable":                  {serviceerror.NewUnavailable("connection refused"), breaker.Failure},
-		"the tool's own deadline":      {context.DeadlineExceeded, breaker.Failure},
-		"the same, told by its client": {fmt.Errorf("Get: %w", context.DeadlineExceeded), breaker.Failure},
-		// Nobody cancelled this activity: whatever the text says, the tool gave up.
+		"none":                            {nil, breaker.Success},
+		"unknown":                         {errors.New("?"), breaker.Failure},
+		"rate-limited":                    {exhausted, breaker.Ignored},
+		"rate-limited, wrapped":           {fmt.Errorf("asking: %w", exhausted), breaker.Ignored},
+		"pending":                         {activity.ErrResultPending, breaker.Ignored},
+		"pending, wrapped":                {fmt.Errorf("later: %w", activity.ErrResultPending), breaker.Ignored},
+		"retryable application error":     {temporal.NewApplicationError("", "Busy"), breaker.Failure},
+		"non-retryable application error": {temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil), breaker.Success},
+		"non-retryable, wrapped":          {fmt.Errorf("asking: %w", temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil)), breaker.Success},
+		"unreachable":                     {serviceerror.NewUnavailable("connection refused"), breaker.Failure},
+		"the tool's own deadline":         {context.DeadlineExceeded, breaker.Failure},
+		"a deadline of its client":        {fmt.Errorf("Get: %w", context.DeadlineExceeded), breaker.Failure},
+		// The activity itself was not cancelled, so the tool has failed.
 		"cancelled by the tool itself": {context.Canceled, breaker.Failure},
-		"a cancelled error of its own": {temporal.NewCanceledError(), breaker.Failure},
+		"a CanceledError of the tool":  {temporal.NewCanceledError(), breaker.Failure},
 	} {
 		assert.Equal(t, c.want, interceptor.Classify(t.Context(), nil, c.err), name)
 	}
 }
 
-// Whose a cancellation is, is told by the activity's own context and its cause.
+// The kind of a cancellation is taken from the activity's context and its cause.
 func TestClassify_ByTheActivitysContext(t *testing.T) {
 	t.Parallel()
 	cancelled := func(cause error) context.Context {
@@ -102,15 +102,15 @@ func TestClassify_ByTheActivitysContext(t *testing.T) {
 		ctx  context.Context
 		want breaker.Outcome
 	}{
-		"the workflow cancelled":         {cancelled(temporal.NewCanceledError()), breaker.Ignored},
-		"an operator paused it":          {cancelled(activity.ErrActivityPaused), breaker.Ignored},
-		"an operator reset it":           {cancelled(activity.ErrActivityReset), breaker.Ignored},
-		"the worker shut down":           {cancelled(worker.ErrWorkerShutdown), breaker.Ignored},
-		"the run is gone":                {cancelled(serviceerror.NewNotFound("workflow execution already completed")), breaker.Ignored},
-		"heartbeats got nowhere":         {cancelled(serviceerror.NewDeadlineExceeded("")), breaker.Ignored},
-		"for no reason given":            {cancelled(nil), breaker.Ignored},
-		"the attempt's time was up":      {expired, breaker.Failure},
-		"shut down before its time, too": {outlived, breaker.Ignored},
+		"the workflow cancelled":        {cancelled(temporal.NewCanceledError()), breaker.Ignored},
+		"an operator paused it":         {cancelled(activity.ErrActivityPaused), breaker.Ignored},
+		"an operator reset it":          {cancelled(activity.ErrActivityReset), breaker.Ignored},
+		"the worker shut down":          {cancelled(worker.ErrWorkerShutdown), breaker.Ignored},
+		"the run has ended":             {cancelled(serviceerror.NewNotFound("workflow execution already completed")), breaker.Ignored},
+		"heartbeats did not arrive":     {cancelled(serviceerror.NewDeadlineExceeded("")), breaker.Ignored},
+		"without a cause":               {cancelled(nil), breaker.Ignored},
+		"the attempt's deadline passed": {expired, breaker.Failure},
+		"shut down before the deadline": {outlived, breaker.Ignored},
 	} {
 		for _, err := range []error{
 			nil, c.ctx.Err(), errors.New("?"), httpError(503), httpError(404), httpError(429), temporal.NewCanceledError(),
@@ -130,7 +130,7 @@ func TestClassify_ByTheGRPCCode(t *testing.T) {
 		codes.Unauthenticated: success, codes.FailedPrecondition: success, codes.OutOfRange: success, codes.Unimplemented: success,
 		codes.Aborted: success, codes.ResourceExhausted: ignored, codes.Unavailable: failure, codes.DeadlineExceeded: failure,
 		codes.Internal: failure, codes.DataLoss: failure, codes.Unknown: failure,
-		// Nobody cancelled this activity: the tool, or the server, did.
+		// The activity itself was not cancelled.
 		codes.Canceled: failure,
 	} {
 		err := grpcstatus.Error(code, "")
@@ -140,7 +140,7 @@ func TestClassify_ByTheGRPCCode(t *testing.T) {
 	}
 }
 
-// Whatever keeps a call from its answer is the dependency's trouble.
+// A call that gets no answer is a failure of the dependency.
 func TestClassify_ByTheNetwork(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -154,7 +154,7 @@ func TestClassify_ByTheNetwork(t *testing.T) {
 	}
 }
 
-func TestClassify_ByAResultThatTellsHowItFared(t *testing.T) {
+func TestClassify_ByTheOutcomeOfAResult(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		result any
@@ -183,18 +183,18 @@ func TestClassifiers_OfTheUser(t *testing.T) {
 		want     breaker.Outcome
 		ok       bool
 	}{
-		"type known":               {byType, nil, temporal.NewApplicationError("", "OutOfStock"), breaker.Success, true},
-		"type known, wrapped":      {byType, nil, fmt.Errorf("x: %w", temporal.NewApplicationError("", "Maintenance")), breaker.Failure, true},
-		"type unknown":             {byType, nil, temporal.NewApplicationError("", "Other"), 0, false},
-		"no application error":     {byType, nil, errors.New("?"), 0, false},
-		"no error":                 {byType, answer{503}, nil, 0, false},
-		"a failure in a result":    {byStatus, answer{503}, nil, breaker.Failure, true},
-		"a fine result":            {byStatus, answer{200}, nil, breaker.Failure, false},
-		"of another type":          {byStatus, "503", nil, 0, false},
-		"none":                     {byStatus, nil, nil, 0, false},
-		"beside an error":          {byStatus, answer{503}, errors.New("?"), 0, false},
-		"the first that has a say": {interceptor.FirstOf(byType, byStatus), answer{503}, nil, breaker.Failure, true},
-		"none of them has":         {interceptor.FirstOf(byType, byStatus), answer{200}, nil, 0, false},
+		"type known":                {byType, nil, temporal.NewApplicationError("", "OutOfStock"), breaker.Success, true},
+		"type known, wrapped":       {byType, nil, fmt.Errorf("x: %w", temporal.NewApplicationError("", "Maintenance")), breaker.Failure, true},
+		"type unknown":              {byType, nil, temporal.NewApplicationError("", "Other"), 0, false},
+		"no application error":      {byType, nil, errors.New("?"), 0, false},
+		"no error":                  {byType, answer{503}, nil, 0, false},
+		"a failure in a result":     {byStatus, answer{503}, nil, breaker.Failure, true},
+		"a good result":             {byStatus, answer{200}, nil, breaker.Failure, false},
+		"of another type":           {byStatus, "503", nil, 0, false},
+		"none":                      {byStatus, nil, nil, 0, false},
+		"beside an error":           {byStatus, answer{503}, errors.New("?"), 0, false},
+		"the first with a decision": {interceptor.FirstOf(byType, byStatus), answer{503}, nil, breaker.Failure, true},
+		"no decision":               {interceptor.FirstOf(byType, byStatus), answer{200}, nil, 0, false},
 	} {
 		outcome, ok := c.classify(c.result, c.err)
 		assert.Equal(t, c.ok, ok, name)

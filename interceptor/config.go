@@ -17,83 +17,82 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// DefaultTaskQueue is the task queue of outage, probe and board workflows.
+// DefaultTaskQueue is the task queue of the outage, probe and board workflows.
 const DefaultTaskQueue = toolcall.ControlTaskQueue
 
-// Config is what a plugin guards.
+// Config lists what a plugin guards, and how it reaches the fleet.
 type Config struct {
-	// Region is the region whose dependencies this worker calls, for every
-	// dependency that does not take it from its tools' input.
+	// Region is the region of the calls of this worker, for each dependency without a
+	// Region function.
 	Region string
-	// Dependencies are what can be down. At least one.
+	// Dependencies are the guarded dependencies. At least one is needed.
 	Dependencies []Dependency
-	// TaskQueue is where the breaker's own workflows run; every worker of a fleet
-	// names the same. Default [DefaultTaskQueue].
+	// TaskQueue is the task queue of the breaker's own workflows. All workers of a fleet
+	// must use the same. Default: [DefaultTaskQueue].
 	TaskQueue string
-	// Control is the client of the namespace, or the cluster, in which the breaker's
-	// own workflows run, so that several namespaces share a verdict. It must have the
-	// same DataConverter as the tools' client. Default: the tools' client.
+	// Control is the client of the namespace or cluster of the breaker's own workflows,
+	// so that several namespaces can share verdicts. It must have the DataConverter of
+	// the tools' client. Default: the tools' client.
 	Control client.Client
-	// OnTransition is told each edge of each breaker of this process, in order,
-	// off the path of any call. Optional.
+	// OnTransition is called for each transition of each breaker of this process, in
+	// order and from one goroutine, outside of any call. Optional.
 	OnTransition func(breaker.Transition)
-	// DataConverter encodes the arguments of synthetic calls and reads what is open,
-	// and must be what the client was made with. Default: the SDK's.
+	// DataConverter encodes the arguments of synthetic calls and decodes the board. It
+	// must be the one of the client. Default: the SDK's.
 	DataConverter converter.DataConverter
-	// Logger defaults to slog's default logger.
+	// Logger is used for the plugin's log lines. Default: slog's default logger.
 	Logger log.Logger
-	// Clock defaults to the machine's. For tests.
+	// Clock replaces the system clock, for tests. Default: breaker.SystemClock.
 	Clock breaker.Clock
 }
 
-// Dependency is one thing that can be down, the tools that need it, and how it
-// is judged and probed.
+// Dependency is one service that can be down, with the tools that call it.
 type Dependency struct {
-	// Name is part of keys and workflow IDs: "carrier-api".
+	// Name is part of keys and workflow IDs, such as "carrier-api".
 	Name string
-	// Tools are the activity types that call this dependency; see [Tools]. They
-	// share one breaker a region.
+	// Tools are the activity types that call this dependency; see [Tools]. They share one
+	// breaker per region.
 	Tools []string
-	// Region takes the region from a call's arguments; see [RegionOf]. Default:
-	// Config.Region for every call.
+	// Region returns the region of a call from its arguments; see [RegionOf].
+	// Default: Config.Region for each call.
 	Region func(args []any) string
-	// Breaker is how outcomes are judged. Zero values mean defaults.
+	// Breaker configures the rules. Zero values mean defaults.
 	Breaker breaker.Config
-	// Probe is how recovery is found: [Synthetic], [SyntheticIn], or an outright
-	// [NoProbe].
+	// Probe is the synthetic call that detects recovery: [Synthetic], [SyntheticIn], or
+	// [NoProbe]. It has no default.
 	Probe Probe
-	// Classify says what an outcome means for the dependency, before the rules of
-	// [Classify] do; it returns false to leave it to them. See [ByErrorType] and
-	// [ByResult]. One that panics makes the outcome [breaker.Ignored]. Optional.
+	// Classify decides how an outcome counts, before the function [Classify]. It returns
+	// false to leave the decision to that. See [ByErrorType] and [ByResult]. If it
+	// panics the outcome is [breaker.Ignored]. Optional.
 	Classify Classifier
-	// WhenOpen is what a refused call ends in. Default: [Refuse].
+	// WhenOpen is how a refused call ends. Default: [Refuse].
 	WhenOpen WhenOpen
-	// Required: there is no going on without this dependency. The model is told to
-	// wait or to stop, not to proceed.
+	// Required: a run cannot go on without this dependency. The model is told to wait or
+	// to stop.
 	Required bool
-	// Wording replaces what a model is told of a refusal; under 500 bytes. Without
-	// it, or where it gives nothing fit, the standard text serves. Optional.
+	// Wording returns the text for the model, under 500 bytes, instead of the standard
+	// text. If it returns nothing usable, the standard text is used. Optional.
 	Wording func(toolcall.Unavailable) string
 }
 
-// WhenOpen is what a refused call ends in.
+// WhenOpen is how a refused call ends.
 type WhenOpen int
 
 const (
-	// Refuse ends the activity at once with what a model can act on.
+	// Refuse ends the activity at once with a text for the model.
 	Refuse WhenOpen = iota
-	// Wait lets Temporal try again when it is worth it, for batch work that nobody
-	// waits for. Where no attempt or no time is left for that, it is Refuse.
+	// Wait makes Temporal retry the call when the dependency may have recovered. It is
+	// for batch work. A call without a remaining attempt or time is refused.
 	Wait
 )
 
-// Tools names the activity types of a dependency.
+// Tools lists the activity types of a dependency.
 func Tools(activityTypes ...string) []string { return activityTypes }
 
-// RegionOf takes the region from the first argument of type T. Calls without
-// one belong to Config.Region. A workflow that hands a model's arguments on as
-// they came can use the same function for toolcall's Run.Region: where no
-// argument is a T, it is the first json.RawMessage that can be read as one.
+// RegionOf makes a Region function from one that takes a tool's argument of type T. It
+// uses the first argument that is a T, or else the first json.RawMessage that decodes to
+// a T. So the same function can be used for toolcall's Run.Region, where the arguments
+// are a model's JSON. A call without either belongs to Config.Region.
 func RegionOf[T any](region func(T) string) func(args []any) string {
 	return func(args []any) string {
 		for _, arg := range args {
@@ -103,7 +102,7 @@ func RegionOf[T any](region func(T) string) func(args []any) string {
 		}
 		for _, arg := range args {
 			raw, ok := arg.(json.RawMessage)
-			// Where T is a pointer, null would make it nil.
+			// null would decode to a nil pointer.
 			if !ok || string(bytes.TrimSpace(raw)) == "null" {
 				continue
 			}
@@ -116,17 +115,17 @@ func RegionOf[T any](region func(T) string) func(args []any) string {
 	}
 }
 
-// Probe is a synthetic call: an activity registered on a worker of this plugin,
-// be it one of the tools, called for nobody, or one written to probe.
+// Probe is a synthetic call of an activity that a worker of this plugin has registered:
+// one of the tools, or an activity written as a probe.
 type Probe struct {
 	activity string
 	args     func(region string) []any
 	none     bool
 }
 
-// Synthetic probes by calling an activity with these arguments in every region.
-// Use a real tool: a health endpoint that answers while the API is broken
-// closes the breaker into a dead dependency.
+// Synthetic probes by calling an activity with these arguments in each region. Use a real
+// tool with harmless arguments. A health endpoint that answers while the API is broken
+// would close the breaker too early.
 func Synthetic(activityType string, args ...any) Probe {
 	return Probe{activity: activityType, args: func(string) []any { return args }}
 }
@@ -136,12 +135,12 @@ func SyntheticIn(activityType string, args func(region string) []any) Probe {
 	return Probe{activity: activityType, args: args}
 }
 
-// NoProbe says outright that a dependency has no synthetic call: after the
-// cooldown the first customers' calls of the ramp find out.
+// NoProbe is for a dependency without a synthetic call. After the cooldown, the first
+// customers' calls of the ramp show whether it has recovered.
 func NoProbe() Probe { return Probe{none: true} }
 
-// maxToolLength keeps what a model is told of a refusal short; models themselves
-// take no longer names.
+// maxToolLength limits the name of a tool, in bytes. Model providers do not accept
+// longer ones.
 const maxToolLength = 100
 
 func (c Config) withDefaults() Config {
@@ -160,7 +159,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate names every mistake, each with its field. Defaults are set.
+// validate returns every mistake with its field. c has its defaults.
 func (c Config) validate() error {
 	var errs []error
 	wrong := func(field, format string, args ...any) {
@@ -205,11 +204,11 @@ func (c Config) validate() error {
 		switch other, taken := prober[d.Probe.activity]; {
 		case d.Probe.none:
 		case d.Probe.activity == "":
-			wrong(at+".Probe", "is missing; use Synthetic with a real tool and arguments that harm nobody, or NoProbe() to do without")
+			wrong(at+".Probe", "is missing; use Synthetic with a real tool and harmless arguments, or NoProbe()")
 		case d.Probe.args == nil:
-			wrong(at+".Probe", "SyntheticIn needs a function that gives the arguments")
+			wrong(at+".Probe", "SyntheticIn needs a function that returns the arguments")
 		case taken:
-			wrong(at+".Probe", "%s already probes %s; how it ends is judged by one dependency's rules", d.Probe.activity, other)
+			wrong(at+".Probe", "%s is already the probe of %s; an activity can be the probe of one dependency only", d.Probe.activity, other)
 		default:
 			prober[d.Probe.activity] = d.Name
 			if d.Region == nil {
@@ -227,7 +226,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// dependencyField is how messages name a dependency of the configuration.
+// dependencyField is the name of a dependency in messages.
 func dependencyField(i int, name string) string {
 	if name == "" {
 		return fmt.Sprintf("Dependencies[%d]", i)
@@ -242,8 +241,8 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// tick is how often time alone is looked at: a twentieth of the shortest latency
-// threshold, so that a hanging call is found no later than that.
+// tick is the interval of the breakers' ticks: a twentieth of the shortest latency
+// threshold, because a hanging call is found at a tick.
 func (c Config) tick() time.Duration {
 	tick := 250 * time.Millisecond
 	for _, d := range c.Dependencies {

@@ -13,7 +13,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/interceptor"
 )
 
-// valid is a configuration without a mistake.
+// valid is a configuration without mistakes.
 func valid() interceptor.Config {
 	return interceptor.Config{
 		Region: "eu-west",
@@ -29,20 +29,20 @@ func TestConfig_WithoutMistakes(t *testing.T) {
 	byInput := interceptor.RegionOf(func(q query) string { return q.Region })
 	for name, change := range map[string]func(*interceptor.Config){
 		"as it is": func(*interceptor.Config) {},
-		"no region where every dependency takes its own": func(c *interceptor.Config) {
+		"no region, but every dependency has a function": func(c *interceptor.Config) {
 			c.Region = ""
 			c.Dependencies[0].Region, c.Dependencies[1].Region = byInput, byInput
 		},
-		"probed by a tool of another": func(c *interceptor.Config) { c.Dependencies[1].Probe = interceptor.Synthetic("create_label") },
-		"probed by no tool at all":    func(c *interceptor.Config) { c.Dependencies[1].Probe = interceptor.Synthetic("ping_orders") },
-		"probed region by region": func(c *interceptor.Config) {
+		"probed by another dependency's tool":   func(c *interceptor.Config) { c.Dependencies[1].Probe = interceptor.Synthetic("create_label") },
+		"probed by an activity that is no tool": func(c *interceptor.Config) { c.Dependencies[1].Probe = interceptor.Synthetic("ping_orders") },
+		"probed with arguments per region": func(c *interceptor.Config) {
 			c.Dependencies[1].Probe = interceptor.SyntheticIn("ping_orders", inRegion)
 		},
 		"several without a probe": func(c *interceptor.Config) { c.Dependencies[0].Probe = interceptor.NoProbe() },
 		"the longest names": func(c *interceptor.Config) {
 			c.Dependencies[0].Name, c.Dependencies[0].Tools = long(100), interceptor.Tools("get_delivery_status", long(100))
 		},
-		"a breaker of its own making": func(c *interceptor.Config) {
+		"a configured breaker": func(c *interceptor.Config) {
 			c.Dependencies[0].Breaker = breaker.Config{Latency: time.Second, Ramp: []int{50, 100}}
 		},
 	} {
@@ -61,14 +61,14 @@ func inRegion(region string) []any { return []any{query{ID: "PROBE-" + region}} 
 
 func long(n int) string { return strings.Repeat("n", n) }
 
-// mistake is a configuration with one thing wrong, and the line that names it.
+// mistake is a configuration with one mistake, and the line that names it.
 type mistake struct {
 	change func(*interceptor.Config)
 	line   string
 }
 
 var mistakes = map[string]mistake{
-	"neither refuse nor wait": {
+	"an invalid WhenOpen": {
 		func(c *interceptor.Config) { c.Dependencies[1].WhenOpen = 2 },
 		"Dependencies[1] (orders-db).WhenOpen: 2 is not one of Refuse, Wait",
 	},
@@ -86,11 +86,11 @@ var mistakes = map[string]mistake{
 		},
 		"Region: must not be empty (or set Region on each dependency)",
 	},
-	"a region that is no name": {
+	"an invalid region": {
 		func(c *interceptor.Config) { c.Region = "eu west" },
 		`Region: "eu west" must be made of letters, digits and the characters . _ - : @ (or set Region on each dependency)`,
 	},
-	"a region that is no name, though nobody needs it": {
+	"an invalid region that is not used": {
 		func(c *interceptor.Config) {
 			c.Region = "eu/west"
 			for i := range c.Dependencies {
@@ -103,7 +103,7 @@ var mistakes = map[string]mistake{
 		func(c *interceptor.Config) { c.Dependencies[1].Name = "" },
 		"Dependencies[1].Name: must not be empty",
 	},
-	"a name that is none": {
+	"an invalid name": {
 		func(c *interceptor.Config) { c.Dependencies[0].Name = "carrier/api" },
 		`Dependencies[0] (carrier/api).Name: "carrier/api" must be made of letters, digits and the characters . _ - : @`,
 	},
@@ -135,9 +135,9 @@ var mistakes = map[string]mistake{
 		func(c *interceptor.Config) { c.Dependencies[1].Tools[0] = "create_label" },
 		"Dependencies[1] (orders-db).Tools[0]: create_label already belongs to carrier-api; a tool has one dependency",
 	},
-	"no probe, and nothing said": {
+	"no probe": {
 		func(c *interceptor.Config) { c.Dependencies[0].Probe = interceptor.Probe{} },
-		"Dependencies[0] (carrier-api).Probe: is missing; use Synthetic with a real tool and arguments that harm nobody, or NoProbe() to do without",
+		"Dependencies[0] (carrier-api).Probe: is missing; use Synthetic with a real tool and harmless arguments, or NoProbe()",
 	},
 	"a probe whose arguments do not encode": {
 		func(c *interceptor.Config) {
@@ -147,19 +147,19 @@ var mistakes = map[string]mistake{
 	},
 	"a probe without an activity": {
 		func(c *interceptor.Config) { c.Dependencies[0].Probe = interceptor.Synthetic("") },
-		"Dependencies[0] (carrier-api).Probe: is missing; use Synthetic with a real tool and arguments that harm nobody, or NoProbe() to do without",
+		"Dependencies[0] (carrier-api).Probe: is missing; use Synthetic with a real tool and harmless arguments, or NoProbe()",
 	},
-	"a probe without arguments to give": {
+	"a probe without a function": {
 		func(c *interceptor.Config) {
 			c.Dependencies[0].Probe = interceptor.SyntheticIn("get_delivery_status", nil)
 		},
-		"Dependencies[0] (carrier-api).Probe: SyntheticIn needs a function that gives the arguments",
+		"Dependencies[0] (carrier-api).Probe: SyntheticIn needs a function that returns the arguments",
 	},
 	"a probe of two dependencies": {
 		func(c *interceptor.Config) { c.Dependencies[1].Probe = interceptor.Synthetic("get_delivery_status") },
-		"Dependencies[1] (orders-db).Probe: get_delivery_status already probes carrier-api; how it ends is judged by one dependency's rules",
+		"Dependencies[1] (orders-db).Probe: get_delivery_status is already the probe of carrier-api; an activity can be the probe of one dependency only",
 	},
-	"a breaker that cannot be": {
+	"an invalid breaker configuration": {
 		func(c *interceptor.Config) { c.Dependencies[0].Breaker.FailureRate = 1.5 },
 		"Dependencies[0] (carrier-api).Breaker: FailureRate: 1.5 is out of range; a share between 0 and 1, exclusive, such as 0.5",
 	},
@@ -174,12 +174,12 @@ func TestConfig_NamesEachMistakeWithItsField(t *testing.T) {
 			m.change(&c)
 			p, err := interceptor.NewPlugin(nil, c)
 			assert.Nil(t, p)
-			assert.EqualError(t, err, "toolbreaker configuration:\n"+m.line, "this one and no other")
+			assert.EqualError(t, err, "toolbreaker configuration:\n"+m.line, "this mistake only")
 		})
 	}
 }
 
-// Whoever mends a configuration mends it once.
+// All mistakes can be corrected at once.
 func TestConfig_NamesEveryMistakeAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := interceptor.NewPlugin(nil, interceptor.Config{
@@ -217,14 +217,14 @@ func TestConfig_NamesEveryMistakeAtOnce(t *testing.T) {
 	}, fields)
 }
 
-func TestRegionOf_TakesTheFirstArgumentOfItsType(t *testing.T) {
+func TestRegionOf_UsesTheFirstArgumentOfItsType(t *testing.T) {
 	t.Parallel()
 	region := interceptor.RegionOf(func(q query) string { return q.Region })
 	assert.Equal(t, "us-east", region([]any{query{Region: "us-east"}}))
 	assert.Equal(t, "us-east", region([]any{"other", 17, query{Region: "us-east"}, query{Region: "eu-west"}}))
-	assert.Empty(t, region([]any{query{}}), "a call that names none")
+	assert.Empty(t, region([]any{query{}}), "an empty region")
 	assert.Empty(t, region(nil))
-	assert.Empty(t, region([]any{"us-east", &query{Region: "us-east"}, nil}), "nothing of that type")
+	assert.Empty(t, region([]any{"us-east", &query{Region: "us-east"}, nil}), "no argument of that type")
 
 	pointed := interceptor.RegionOf(func(q *query) string { return q.Region })
 	assert.Equal(t, "us-east", pointed([]any{query{Region: "eu-west"}, &query{Region: "us-east"}}))
@@ -232,13 +232,13 @@ func TestRegionOf_TakesTheFirstArgumentOfItsType(t *testing.T) {
 	assert.Equal(t, "us-east", named([]any{query{Region: "eu-west"}, "us-east"}))
 }
 
-func TestRegionOf_ReadsArgumentsThatAModelWrote(t *testing.T) {
+func TestRegionOf_DecodesJSONArguments(t *testing.T) {
 	t.Parallel()
 	region := interceptor.RegionOf(func(q query) string { return q.Region })
 	raw := json.RawMessage(`{"region": "us-east", "more": 1}`)
 	assert.Equal(t, "us-east", region([]any{raw}))
-	assert.Equal(t, "us-east", region([]any{json.RawMessage(`[1]`), raw}), "what is none is passed over")
-	assert.Equal(t, "eu-west", region([]any{raw, query{Region: "eu-west"}}), "the type itself goes before")
+	assert.Equal(t, "us-east", region([]any{json.RawMessage(`[1]`), raw}), "other JSON is skipped")
+	assert.Equal(t, "eu-west", region([]any{raw, query{Region: "eu-west"}}), "the type itself comes first")
 
 	pointed := interceptor.RegionOf(func(q *query) string { return q.Region })
 	assert.Equal(t, "us-east", pointed([]any{raw}))

@@ -11,7 +11,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// dependency is a configured one with its defaults set.
+// dependency is a configured dependency with its defaults set.
 type dependency struct {
 	Dependency
 	defaultRegion string
@@ -27,9 +27,9 @@ func newDependency(d Dependency, region string) *dependency {
 	return &dependency{Dependency: d, defaultRegion: region}
 }
 
-// classify tells what a call's end says about the dependency.
+// classify returns how the end of a call counts.
 func (d *dependency) classify(ctx context.Context, result any, err error) breaker.Outcome {
-	// A call that is completed elsewhere has no outcome yet.
+	// A call that is completed asynchronously has no outcome yet.
 	if d.Classify != nil && ctx.Err() == nil && !errors.Is(err, activity.ErrResultPending) {
 		if outcome, ok := d.callClassifier(result, err); ok {
 			return outcome
@@ -41,8 +41,8 @@ func (d *dependency) classify(ctx context.Context, result any, err error) breake
 	return Classify(ctx, result, err)
 }
 
-// callClassifier calls the user's classifier. The outcome of one that panics is
-// Ignored, and the tool's result is unchanged.
+// callClassifier calls the user's classifier. If that panics the outcome is Ignored, and
+// the tool's result is unchanged.
 func (d *dependency) callClassifier(result any, err error) (outcome breaker.Outcome, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -52,7 +52,7 @@ func (d *dependency) callClassifier(result any, err error) (outcome breaker.Outc
 	return d.Classify(result, err)
 }
 
-// region is the region of a call with these arguments.
+// region returns the region of a call with these arguments.
 func (d *dependency) region(args []any) string {
 	if d.Region != nil {
 		if r := d.Region(args); breaker.ValidateName(r) == nil {
@@ -62,7 +62,7 @@ func (d *dependency) region(args []any) string {
 	return d.defaultRegion
 }
 
-// dependency gives a configured dependency by name.
+// dependency returns a configured dependency by name.
 func (p *Plugin) dependency(name string) (*dependency, bool) {
 	for _, d := range p.dependencies {
 		if d.Name == name {
@@ -72,7 +72,7 @@ func (p *Plugin) dependency(name string) (*dependency, bool) {
 	return nil, false
 }
 
-// breaker gives the breaker of a call to d with these arguments.
+// breaker returns the breaker of a call to d with these arguments.
 func (p *Plugin) breaker(d *dependency, args []any) *breaker.Breaker {
 	return p.breakers.Get(breaker.Key{Dependency: d.Name, Region: d.region(args)}, d.Breaker)
 }
@@ -85,7 +85,7 @@ func (p *Plugin) snapshot(key breaker.Key) (breaker.Snapshot, bool) {
 	return b.Snapshot(), true
 }
 
-// settings gives the settings of a key's outage workflow.
+// settings returns the settings for a key's outage workflow.
 func (p *Plugin) settings(key breaker.Key) (probeworkflow.Settings, error) {
 	d, ok := p.dependency(key.Dependency)
 	if !ok {

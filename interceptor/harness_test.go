@@ -31,7 +31,7 @@ func newWorkflowEnv() *testsuite.TestWorkflowEnvironment {
 	return newSuite().NewTestWorkflowEnvironment().SetTestTimeout(time.Minute)
 }
 
-// clock stands still until a test moves it.
+// clock moves only when a test moves it.
 type clock struct {
 	mu      sync.Mutex
 	elapsed time.Duration
@@ -53,10 +53,10 @@ func (c *clock) add(d time.Duration) {
 	c.elapsed += d
 }
 
-// key is the one that guarded's tools belong to.
+// key is the key of guarded's tools.
 var key = breaker.Key{Dependency: "carrier-api", Region: "eu-west"}
 
-// guarded is the configuration of these tests: two tools, one dependency.
+// guarded is the configuration of these tests: two tools of one dependency.
 func guarded(c *clock) interceptor.Config {
 	return interceptor.Config{
 		Region: "eu-west", Clock: c, Logger: quiet,
@@ -68,7 +68,7 @@ func guarded(c *clock) interceptor.Config {
 	}
 }
 
-// byRegion lets a query name its region.
+// byRegion takes the region from a query.
 func byRegion(c interceptor.Config) interceptor.Config {
 	c.Dependencies[0].Region = interceptor.RegionOf(func(q query) string { return q.Region })
 	return c
@@ -81,8 +81,8 @@ func newPlugin(t *testing.T, c interceptor.Config) *interceptor.Plugin {
 	return p
 }
 
-// unstarted gives a worker all that the plugin does short of starting, for which
-// it needs a server, and puts outermost before it, as a client's interceptor is.
+// unstarted is the plugin without its start, which needs a server. Its interceptor outermost
+// comes before the plugin's, like a client's.
 type unstarted struct {
 	worker.PluginBase
 	plugin    *interceptor.Plugin
@@ -97,15 +97,15 @@ func (u unstarted) ConfigureWorker(ctx context.Context, o worker.PluginConfigure
 	return err
 }
 
-// options are a worker's with the plugin, and with what a tool's end looked like
-// to the SDK noted in seen.
+// options are worker options with the plugin. seen records what each activity returned to
+// the SDK.
 func options(p *interceptor.Plugin, seen *seen) worker.Options {
 	return worker.Options{
 		Plugins: []worker.Plugin{unstarted{plugin: p, outermost: seen}},
 	}
 }
 
-// seen is outermost: what it notes is what the worker sends.
+// seen is outermost, so it records what the worker sends.
 type seen struct {
 	sdkinterceptor.WorkerInterceptorBase
 	result any
@@ -127,14 +127,14 @@ func (i *seenInbound) ExecuteActivity(ctx context.Context, in *sdkinterceptor.Ex
 	return result, err
 }
 
-// newWorker gives an environment that runs one activity of this name as a worker
-// with the plugin would, and what the worker sent for it.
+// newWorker returns an environment with the plugin and one activity, and what the worker
+// sends for it.
 func newWorker(p *interceptor.Plugin, name string, f any) (*testsuite.TestActivityEnvironment, *seen) {
 	var s seen
 	return newWorkerWith(options(p, &s), name, f), &s
 }
 
-// newWorkerWith is newWorker for options of the test's own.
+// newWorkerWith is newWorker with these options.
 func newWorkerWith(o worker.Options, name string, f any) *testsuite.TestActivityEnvironment {
 	env := newSuite().NewTestActivityEnvironment()
 	env.SetWorkerOptions(o)
@@ -142,7 +142,7 @@ func newWorkerWith(o worker.Options, name string, f any) *testsuite.TestActivity
 	return env
 }
 
-// open opens the breaker of guarded by a verdict of the fleet.
+// open opens guarded's breaker by a verdict of the fleet.
 func open(p *interceptor.Plugin) {
 	p.Apply(fleet.Table{Entries: []fleet.Entry{{Key: key, Verdict: breaker.Verdict{
 		State: breaker.Open, Epoch: 1, Since: wall.Add(-10 * time.Second), Next: wall.Add(30 * time.Second),
@@ -151,7 +151,7 @@ func open(p *interceptor.Plugin) {
 	}}}})
 }
 
-// breakerOf gives the state of a key; there must be one.
+// breakerOf returns the snapshot of a key, which must exist.
 func breakerOf(t *testing.T, p *interceptor.Plugin, key breaker.Key) breaker.Snapshot {
 	t.Helper()
 	for _, s := range p.Breakers() {
@@ -163,11 +163,11 @@ func breakerOf(t *testing.T, p *interceptor.Plugin, key breaker.Key) breaker.Sna
 	return breaker.Snapshot{}
 }
 
-// counted are the samples of guarded's breaker.
+// counted returns the samples of guarded's breaker.
 func counted(t *testing.T, p *interceptor.Plugin) breaker.Counts {
 	t.Helper()
 	s := breakerOf(t, p, key)
-	require.Zero(t, s.InFlight, "a permit was not handed back")
-	require.Zero(t, s.DoneTwice, "a permit was handed back twice")
+	require.Zero(t, s.InFlight, "a permit was not returned")
+	require.Zero(t, s.DoneTwice, "a permit was returned twice")
 	return s.Evidence.Window
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// bootstrapTimeout bounds how long a starting worker waits for the board's table
-// before its first task.
+// bootstrapTimeout limits how long a starting worker waits for the board before its first
+// task.
 const bootstrapTimeout = 2 * time.Second
 
-// lifecycle is what starts with the first of a plugin's workers and stops with the
+// lifecycle starts the control worker with a plugin's first worker and stops it after the
 // last. The zero lifecycle has no worker.
 type lifecycle struct {
 	// mu is held while workers start and stop.
 	mu sync.Mutex
-	// running are the workers that have started, by instance key.
+	// running are the started workers, by instance key.
 	running map[string]bool
 	stop    func()
 }
 
-// StartWorker starts the control worker with the first of the plugin's workers, and
-// reads what is open before that worker takes its first task. All workers of a
-// plugin must register their activities before the first one starts.
+// StartWorker starts the control worker with the plugin's first worker, and reads the
+// board before that worker takes a task. All workers of a plugin must have registered
+// their activities before the first one starts. The worker calls it.
 func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOptions, next func(context.Context, worker.PluginStartWorkerOptions) error) error {
 	if err := p.start(ctx, o.WorkerInstanceKey); err != nil {
 		return err
@@ -44,8 +44,8 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	return nil
 }
 
-// StopWorker stops the control worker after the last of the plugin's workers. What
-// the last calls showed is still reported.
+// StopWorker stops the control worker after the plugin's last worker. Trips that have not
+// been reported are reported first. The worker calls it.
 func (p *Plugin) StopWorker(ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions)) {
 	next(ctx, o)
 	p.release(o.WorkerInstanceKey)
@@ -66,8 +66,8 @@ func (p *Plugin) start(ctx context.Context, instance string) error {
 	return nil
 }
 
-// release stops everything with the last worker. Stopping a worker that never
-// started changes nothing.
+// release stops everything after the last worker. A worker that never started does not
+// count.
 func (p *Plugin) release(instance string) {
 	l := &p.lifecycle
 	l.mu.Lock()
@@ -80,7 +80,7 @@ func (p *Plugin) release(instance string) {
 	}
 }
 
-// startAll starts the control workers and what runs in the background.
+// startAll starts the control workers and the background goroutines.
 func (p *Plugin) startAll(ctx context.Context) (stop func(), err error) {
 	if err := p.checkRegistered(); err != nil {
 		return nil, fmt.Errorf("toolbreaker configuration:\n%w", err)
@@ -94,7 +94,7 @@ func (p *Plugin) startAll(ctx context.Context) (stop func(), err error) {
 	}
 	bootstrap, cancelBootstrap := context.WithTimeout(ctx, bootstrapTimeout)
 	if err := watcher.Bootstrap(bootstrap); err != nil {
-		p.config.Logger.Warn("The breaker board could not be read at start. Every breaker begins closed.", "error", err)
+		p.config.Logger.Warn("The breaker board could not be read at start. Every breaker begins closed until it can be read.", "error", err)
 	}
 	cancelBootstrap()
 
@@ -103,8 +103,7 @@ func (p *Plugin) startAll(ctx context.Context) (stop func(), err error) {
 	stopSender := inBackground(p.sender.run)
 	stopQuarantine := inBackground(p.quarantine.run)
 	return func() {
-		// The sender stops after the breakers, so that their last transition is
-		// reported.
+		// The sender stops after the breakers, so that their last transition is reported.
 		stopBreakers()
 		stopSender()
 		stopWatcher()
@@ -113,9 +112,8 @@ func (p *Plugin) startAll(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// startControlWorkers starts the workers of the breaker's own workflows and
-// activities. Where these have a namespace of their own, more workers run there
-// that take the synthetic calls.
+// startControlWorkers starts the workers of the breaker's own workflows and activities.
+// If Config.Control is another client, further workers run there for the synthetic calls.
 func (p *Plugin) startControlWorkers() (stop func(), err error) {
 	var workers []worker.Worker
 	add := func(c client.Client, taskQueue string) worker.Worker {
@@ -131,9 +129,9 @@ func (p *Plugin) startControlWorkers() (stop func(), err error) {
 	}
 	control := add(p.control, p.config.TaskQueue)
 	probeworkflow.Register(control, p.control, p.config.TaskQueue, p.settings)
-	parking := control
+	waiting := control
 	if p.control != p.client {
-		parking = add(p.client, p.config.TaskQueue)
+		waiting = add(p.client, p.config.TaskQueue)
 		for taskQueue, registrations := range p.probeRegistrations() {
 			prober := add(p.control, taskQueue)
 			for _, r := range registrations {
@@ -141,7 +139,7 @@ func (p *Plugin) startControlWorkers() (stop func(), err error) {
 			}
 		}
 	}
-	parking.RegisterActivityWithOptions(p.awaitRecovery, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
+	waiting.RegisterActivityWithOptions(p.awaitRecovery, activity.RegisterOptions{Name: toolcall.AwaitRecoveryActivity})
 	for i, w := range workers {
 		if err := w.Start(); err != nil {
 			for _, started := range workers[:i] {
@@ -157,7 +155,7 @@ func (p *Plugin) startControlWorkers() (stop func(), err error) {
 	}, nil
 }
 
-// inBackground runs f in a goroutine until stop is called. stop waits for its end.
+// inBackground runs f in a goroutine until stop is called. stop waits until f returns.
 func inBackground(f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -171,8 +169,8 @@ func inBackground(f func(context.Context)) (stop func()) {
 	}
 }
 
-// controlOptions keep a control worker small: a fleet of a thousand has a thousand
-// of them, and they are nearly always idle.
+// controlOptions keep a control worker small, because each process has one and it is
+// almost always idle.
 func controlOptions() worker.Options {
 	return worker.Options{
 		MaxConcurrentWorkflowTaskPollers:       2,

@@ -10,9 +10,9 @@ import (
 	"github.com/toolbreaker/toolbreaker/breaker"
 )
 
-// pending holds the calls that may be completed asynchronously, by task token and
-// by ID. A call is added before its tool runs, because it may be completed before
-// the tool returns activity.ErrResultPending. The zero pending is empty.
+// pending holds the calls that may be completed asynchronously, by task token and by ID.
+// A call is added before its tool runs, because it can be completed before the tool
+// returns activity.ErrResultPending. The zero pending is empty.
 type pending struct {
 	mu    sync.Mutex
 	calls map[string]*call
@@ -43,13 +43,13 @@ func (p *pending) add(c *call) {
 	p.calls[token], p.calls[id] = c, c
 }
 
-// await keeps a call whose activity has returned activity.ErrResultPending. If it is
-// not completed by the attempt's deadline, it has failed.
+// await keeps a call whose activity has returned activity.ErrResultPending. The call fails
+// if it is not completed by the attempt's deadline.
 func (p *pending) await(c *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The SDK ends the context when the activity returns.
-	c.unwatch()
+	// The SDK cancels the context when the activity returns.
+	c.stopWatching()
 	if !c.ended {
 		c.deadline = time.AfterFunc(time.Until(c.info.Deadline), func() { c.end(breaker.Failure) })
 	}
@@ -63,13 +63,13 @@ func (p *pending) find(key string) *call {
 
 func pendingID(workflowID, activityID string) string { return workflowID + "/" + activityID }
 
-// CompleteActivity completes an activity that returned activity.ErrResultPending, as
-// client.Client's method does, and tells the breaker how the call ended.
+// CompleteActivity completes an activity that returned activity.ErrResultPending, like the
+// method of client.Client, and gives the outcome to the breaker.
 //
-// Call it in the process in which the activity ran. Completed anywhere else, the
-// call counts as a failure at its deadline. It counts as in flight until then, so
-// give a slow tool its own threshold with breaker.Config.ToolLatency. An unguarded
-// activity is completed as well.
+// Call it in the process in which the activity ran. If the activity is completed in
+// another process, the call counts as in flight until its deadline and then as a failure.
+// Until it is completed, the call can count as slow: give a slow tool a threshold of its
+// own in breaker.Config.ToolLatency. An unguarded activity is completed too.
 func (p *Plugin) CompleteActivity(ctx context.Context, taskToken []byte, result any, err error) error {
 	p.completed(string(taskToken), result, err)
 	return p.client.CompleteActivity(ctx, taskToken, result, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/interceptor"
 )
 
-// leftPending runs a tool that ends elsewhere and gives what it is known by.
+// leftPending calls a tool that returns activity.ErrResultPending, and returns its info.
 func leftPending(t *testing.T, p *interceptor.Plugin) (info activity.Info) {
 	t.Helper()
 	env, seen := newWorker(p, tool, func(ctx context.Context, _ query) (status, error) {
@@ -25,12 +25,12 @@ func leftPending(t *testing.T, p *interceptor.Plugin) (info activity.Info) {
 	})
 	_, err := env.ExecuteActivity(tool, query{})
 	require.Error(t, err)
-	// The SDK compares it with ==.
+	// The SDK compares with ==.
 	require.True(t, seen.err == activity.ErrResultPending, "%v", seen.err)
 	return info
 }
 
-func TestPending_IsNeitherSuccessNorLeak(t *testing.T) {
+func TestPending_IsInFlight(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	leftPending(t, p)
@@ -39,9 +39,8 @@ func TestPending_IsNeitherSuccessNorLeak(t *testing.T) {
 	assert.Zero(t, s.Evidence.Window)
 }
 
-// What it returns is no outcome at all, neither for a customer's call nor for a
-// probe.
-func TestPending_AsksNoClassifier(t *testing.T) {
+// A pending call has no outcome yet, neither for a customer's call nor for a probe.
+func TestPending_DoesNotCallTheClassifier(t *testing.T) {
 	t.Parallel()
 	config := guarded(&clock{})
 	config.Dependencies[0].Classify = func(_ any, err error) (breaker.Outcome, bool) { return breaker.Failure, err != nil }
@@ -50,14 +49,14 @@ func TestPending_AsksNoClassifier(t *testing.T) {
 	assert.Zero(t, breakerOf(t, p, key).Evidence.Window)
 }
 
-func TestPending_EndsAsItIsCompleted(t *testing.T) {
+func TestPending_HasTheOutcomeOfItsCompletion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error
 		want breaker.Counts
 	}{
 		"with a value": {nil, breaker.Counts{Samples: 1}},
-		"with a no":    {temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil), breaker.Counts{Samples: 1}},
+		"rejected":     {temporal.NewNonRetryableApplicationError("", "UnknownParcel", nil), breaker.Counts{Samples: 1}},
 		"failed":       {errors.New("?"), breaker.Counts{Samples: 1, Failures: 1}},
 		"cancelled":    {temporal.NewCanceledError(), breaker.Counts{}},
 	} {
@@ -67,7 +66,7 @@ func TestPending_EndsAsItIsCompleted(t *testing.T) {
 		assert.Equal(t, c.want, counted(t, p), name)
 		p.Completed(info.TaskToken, status{}, errors.New("?"))
 		assert.Equal(t, c.want, counted(t, p), "%s, and completed again", name)
-		assert.Zero(t, p.Pending(), "nothing is kept")
+		assert.Zero(t, p.Pending(), "no call is kept")
 
 		p = newPlugin(t, guarded(&clock{}))
 		info = leftPending(t, p)
@@ -86,7 +85,7 @@ func TestPending_IsSlowPastTheThreshold(t *testing.T) {
 	assert.Equal(t, breaker.Counts{Samples: 1, Slow: 1}, counted(t, p))
 }
 
-func TestPending_FailsAtItsDeadlineIfNobodyCompletesIt(t *testing.T) {
+func TestPending_FailsAtItsDeadlineIfNotCompleted(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	require.Error(t, within(t, p, 20*time.Millisecond, func(context.Context, query) (status, error) {
@@ -96,8 +95,8 @@ func TestPending_FailsAtItsDeadlineIfNobodyCompletesIt(t *testing.T) {
 	assert.Equal(t, breaker.Counts{Samples: 1, Failures: 1}, counted(t, p))
 }
 
-// Wrapped, it is an error like any other to the SDK: nobody will complete it.
-func TestPending_IsToldByIdentity(t *testing.T) {
+// To the SDK a wrapped one is an ordinary error, and will not be completed.
+func TestPending_WrappedIsAFailure(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	env, _ := newWorker(p, tool, failsWith(fmt.Errorf("later: %w", activity.ErrResultPending)))
@@ -107,9 +106,9 @@ func TestPending_IsToldByIdentity(t *testing.T) {
 	assert.Zero(t, counted(t, p))
 }
 
-func TestPending_OfAnUnknownCallIsNobodys(t *testing.T) {
+func TestPending_CompletingAnUnknownCallHasNoEffect(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
-	p.Completed([]byte("somebody else's"), nil, nil)
+	p.Completed([]byte("unknown"), nil, nil)
 	assert.Empty(t, p.Breakers())
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/toolbreaker/toolbreaker/internal/polling"
 )
 
-// Plugin guards the tool activities of the workers it is given to. One plugin may
-// serve several workers of one client, and workers may be started and stopped
-// again. Make it with [NewPlugin]. All its methods are safe for concurrent use.
+// Plugin guards the tool activities of the workers that it is given to. One plugin can
+// serve several workers of one client, and workers may be stopped and started again.
+// Make one with [NewPlugin]. All methods may be called concurrently.
 type Plugin struct {
 	worker.PluginBase
 	client client.Client
@@ -34,22 +34,22 @@ type Plugin struct {
 	// polling is slow during a quarantine.
 	polling polling.Gate
 
-	// tools and probes are by activity type, and fixed once made.
+	// tools and probes are keyed by activity type. They do not change.
 	tools  map[string]*tool
 	probes map[string]*dependency
 
 	pending  pending
-	refusals tally[run]
-	// executed counts the attempts that called a tool whose WhenOpen is Wait.
-	executed  tally[execution]
+	refusals counter[run]
+	// executed counts the attempts in which a tool was called, for tools with Wait.
+	executed  counter[execution]
 	warnTwice sync.Once
 
 	registrations registrations
 	lifecycle     lifecycle
 }
 
-// NewPlugin makes a plugin for worker.Options.Plugins. The error names every
-// mistake in config at once, each with its field.
+// NewPlugin makes a plugin for worker.Options.Plugins. The error lists every mistake in
+// config with its field.
 func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -75,15 +75,15 @@ func NewPlugin(c client.Client, config Config) (*Plugin, error) {
 	p.breakers = breaker.NewRegistry(p.config.Clock, p.transition)
 	p.breakers.OnSuspicion = p.suspected
 	p.quarantine = newQuarantine(c)
-	p.quarantine.changed = func() { p.polling.Set(p.quarantine.any()) }
+	p.quarantine.changed = func() { p.polling.Set(p.quarantine.slowPolling()) }
 	p.sender = newSender(p)
 	return p, nil
 }
 
-// Name is the plugin's name in worker heartbeats.
+// Name returns the plugin's name in worker heartbeats.
 func (*Plugin) Name() string { return "toolbreaker" }
 
-// Breakers gives a snapshot of every breaker of this process.
+// Breakers returns a snapshot of every breaker of this process.
 func (p *Plugin) Breakers() []breaker.Snapshot {
 	var all []breaker.Snapshot
 	for _, b := range p.breakers.All() {
@@ -92,9 +92,9 @@ func (p *Plugin) Breakers() []breaker.Snapshot {
 	return all
 }
 
-// Breaker gives this process's breaker of a key: to force a state, to change its
-// configuration, or to read its snapshot. Changes hold for this process alone. It
-// is an error if no such dependency is configured or the region is no valid name.
+// Breaker returns this process's breaker of a key, to force a state, change the
+// configuration or read a snapshot. Changes apply to this process only. It returns an
+// error if the dependency is not configured or the region is not a valid name.
 func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
 	d, ok := p.dependency(dependency)
 	if !ok {
@@ -106,21 +106,21 @@ func (p *Plugin) Breaker(dependency, region string) (*breaker.Breaker, error) {
 	return p.breakers.Get(breaker.Key{Dependency: dependency, Region: region}, d.Breaker), nil
 }
 
-// ConfigureWorker adds the interceptor to a worker, lets its activity polling be
-// slowed, and records the type of each activity. The worker calls it.
+// ConfigureWorker adds the interceptor to a worker, makes slow polling possible, and
+// records the registered activities. The worker calls it.
 //
-// A plugin that sets a MaxConcurrent*ExecutionSize must come before this one: this
-// one sets a tuner, and the SDK allows only one of the two.
+// It sets a tuner, and the SDK does not accept a tuner together with a
+// MaxConcurrent*ExecutionSize. So a plugin that sets one of these must come before this
+// plugin.
 //
-// The interceptor comes before those of worker.Options, so that none of them wraps
-// a refusal: the server takes a wrapped one for retryable. Only the client's own
-// interceptors, such as tracing, come before it. They must return an activity's
-// error unchanged.
+// The interceptor comes before those of worker.Options, so that they cannot wrap a
+// refusal, which the server would then retry. Only interceptors of the client, such as
+// tracing, come before it. They must return an activity's error unchanged.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	o.WorkerOptions.Interceptors = append([]interceptor.WorkerInterceptor{&workerInterceptor{plugin: p}}, o.WorkerOptions.Interceptors...)
-	// In quarantine a worker gives tasks back at once, and would take more of them
-	// than all others. With slow polling it leaves the queue to them. A poll is for
-	// no tool in particular, so all its tools are slowed.
+	// A quarantined worker returns tasks at once and would take more of them than all other
+	// workers. Slow polling leaves the tasks to them. A poll is for all activity types, so
+	// all tools are slowed.
 	polling.Configure(o.WorkerOptions, &p.polling)
 	p.registrations.setBuildID(o.WorkerOptions.DeploymentOptions.Version.BuildID)
 	beforeDynamic := o.WorkerRegistryOptions.OnRegisterDynamicActivity
@@ -147,7 +147,7 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 
 var plugins atomic.Int64
 
-// identity names this plugin among the workers of a fleet.
+// identity returns a name for this plugin that is unique in the fleet.
 func identity() string {
 	host, err := os.Hostname()
 	if err != nil {

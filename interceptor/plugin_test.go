@@ -20,9 +20,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// configured lets the plugin configure a worker of this task queue, and gives
-// what it made of the options and the registration of one activity after
-// another.
+// configured lets the plugin configure a worker. It changes the options, and returns a
+// function that registers an activity.
 func configured(t *testing.T, p *interceptor.Plugin, taskQueue string, o *worker.Options, before func(any, activity.RegisterOptions)) (register func(name string, f any)) {
 	t.Helper()
 	registry := worker.PluginConfigureWorkerRegistryOptions{OnRegisterActivity: before}
@@ -32,7 +31,7 @@ func configured(t *testing.T, p *interceptor.Plugin, taskQueue string, o *worker
 	return func(name string, f any) { registry.OnRegisterActivity(f, activity.RegisterOptions{Name: name}) }
 }
 
-func TestConfigureWorker_LeavesWhatIsThere(t *testing.T) {
+func TestConfigureWorker_KeepsOtherInterceptorsAndCallbacks(t *testing.T) {
 	t.Parallel()
 	theirs := &seen{}
 	o := worker.Options{Interceptors: []sdkinterceptor.WorkerInterceptor{theirs}}
@@ -41,9 +40,9 @@ func TestConfigureWorker_LeavesWhatIsThere(t *testing.T) {
 		registered = append(registered, o.Name)
 	})
 	require.Len(t, o.Interceptors, 2)
-	assert.Same(t, theirs, o.Interceptors[1], "within ours")
+	assert.Same(t, theirs, o.Interceptors[1], "inside the plugin's")
 	register(tool, LookUp)
-	assert.Equal(t, []string{tool}, registered, "another plugin learns of it as well")
+	assert.Equal(t, []string{tool}, registered, "the other callback is called too")
 }
 
 func start(p *interceptor.Plugin) (started bool, err error) {
@@ -54,8 +53,8 @@ func start(p *interceptor.Plugin) (started bool, err error) {
 	return started, err
 }
 
-// A tool that is misspelt would be guarded by nothing, and nobody would know.
-func TestStartWorker_NamesWhatNobodyRegistered(t *testing.T) {
+// A misspelt tool would not be guarded, and nothing would show it.
+func TestStartWorker_NamesUnregisteredActivities(t *testing.T) {
 	t.Parallel()
 	c := guarded(&clock{})
 	c.Dependencies[0].Tools = interceptor.Tools("get_delivery_status", "get_delivery_stauts")
@@ -68,15 +67,15 @@ func TestStartWorker_NamesWhatNobodyRegistered(t *testing.T) {
 	register("find", LookUp)
 	started, err := start(p)
 	assert.False(t, started)
-	const nobody, known = `: no worker of this plugin has registered an activity "`, `"; registered are: find, get_delivery_status`
+	const missing, known = `: no worker of this plugin has registered an activity "`, `"; registered are: find, get_delivery_status`
 	assert.EqualError(t, err, "toolbreaker configuration:\n"+
-		"Dependencies[0] (carrier-api).Tools[1]"+nobody+"get_delivery_stauts"+known+"\n"+
-		"Dependencies[1] (orders-db).Tools[0]"+nobody+"lookup_order"+known+"\n"+
-		"Dependencies[1] (orders-db).Probe"+nobody+"ping_orders"+known)
+		"Dependencies[0] (carrier-api).Tools[1]"+missing+"get_delivery_stauts"+known+"\n"+
+		"Dependencies[1] (orders-db).Tools[0]"+missing+"lookup_order"+known+"\n"+
+		"Dependencies[1] (orders-db).Probe"+missing+"ping_orders"+known)
 }
 
-// Workers of one plugin share its tools: one queue each is common.
-func TestConfigureWorker_LearnsTheTasksQueues(t *testing.T) {
+// The workers of one plugin often have different task queues.
+func TestConfigureWorker_RecordsTheTaskQueues(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	configured(t, p, "tools", &worker.Options{}, nil)("create_label", LookUp)
@@ -86,9 +85,9 @@ func TestConfigureWorker_LearnsTheTasksQueues(t *testing.T) {
 	assert.Equal(t, "slow-tools", s.Call.TaskQueue, "a probe runs where its activity does")
 }
 
-// The type decides how a tool is refused, and is known from its registration
-// alone: here a struct's method, under a prefix.
-func TestConfigureWorker_LearnsTheResultTypesOfMethods(t *testing.T) {
+// The result type decides how a tool is refused. It is taken from the registration, here of a
+// struct's method with a prefix.
+func TestConfigureWorker_RecordsTheResultTypesOfMethods(t *testing.T) {
 	t.Parallel()
 	c := guarded(&clock{})
 	c.Dependencies[0].Tools = interceptor.Tools("carrier_Status", "carrier_Typed")
@@ -107,7 +106,7 @@ func TestConfigureWorker_LearnsTheResultTypesOfMethods(t *testing.T) {
 	assert.Equal(t, toolcall.Refused, result.Outcome())
 }
 
-func TestSettings_AreWhatAnOutageIsRunBy(t *testing.T) {
+func TestSettings_OfADependency(t *testing.T) {
 	t.Parallel()
 	c := guarded(&clock{})
 	c.Dependencies[0].Probe = interceptor.SyntheticIn("get_delivery_status", inRegion)
@@ -124,9 +123,8 @@ func TestSettings_AreWhatAnOutageIsRunBy(t *testing.T) {
 	}, s)
 }
 
-// A call that no worker takes is waited for as long as a cooldown lasts, and for
-// at least two calls.
-func TestSettings_BoundTheWaitForAWorker(t *testing.T) {
+// A call that no worker takes is given up after a cooldown, or the time of two calls.
+func TestSettings_LimitTheWaitForAWorker(t *testing.T) {
 	t.Parallel()
 	c := guarded(&clock{})
 	c.Dependencies[0].Breaker = breaker.Config{Latency: 5 * time.Second, Cooldown: time.Second}
@@ -144,13 +142,13 @@ func TestSettings_WithoutAProbe(t *testing.T) {
 	assert.Nil(t, s.Call)
 }
 
-func TestSettings_SayWhatIsWrong(t *testing.T) {
+func TestSettings_Errors(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
-	_, err := p.Settings(breaker.Key{Dependency: "somebody-elses", Region: "eu-west"})
-	assert.EqualError(t, err, `no dependency "somebody-elses" is configured`)
+	_, err := p.Settings(breaker.Key{Dependency: "other", Region: "eu-west"})
+	assert.EqualError(t, err, `no dependency "other" is configured`)
 
-	// Where each region has arguments of its own, only an outage asks for them.
+	// With a Region function, the arguments are first needed in an outage.
 	c := guarded(&clock{})
 	c.Dependencies[0].Region = interceptor.RegionOf(func(q query) string { return q.Region })
 	c.Dependencies[0].Probe = interceptor.Synthetic("get_delivery_status", make(chan int))
@@ -158,8 +156,8 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 	assert.ErrorContains(t, err, "encoding the probe's arguments of carrier-api/eu-west")
 }
 
-// Encrypted where the client's are.
-func TestSettings_EncodeAsTheClientDoes(t *testing.T) {
+// The arguments may have to be encrypted.
+func TestSettings_UseTheDataConverter(t *testing.T) {
 	t.Parallel()
 	dc := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), converter.NewZlibCodec(converter.ZlibCodecOptions{AlwaysEncode: true}))
 	c := guarded(&clock{})
@@ -171,7 +169,7 @@ func TestSettings_EncodeAsTheClientDoes(t *testing.T) {
 	assert.Equal(t, args, s.Call.Args)
 }
 
-// A hanging call is found no later than a twentieth of its threshold.
+// A hanging call is found at a tick.
 func TestTick_IsATwentiethOfTheShortestLatency(t *testing.T) {
 	t.Parallel()
 	of := func(latencies ...time.Duration) interceptor.Config {
@@ -182,12 +180,12 @@ func TestTick_IsATwentiethOfTheShortestLatency(t *testing.T) {
 		return c
 	}
 	assert.Equal(t, 250*time.Millisecond, of(0).Tick())
-	assert.Equal(t, 250*time.Millisecond, of(time.Minute).Tick(), "nor seldom for that")
+	assert.Equal(t, 250*time.Millisecond, of(time.Minute).Tick(), "the longest interval")
 	assert.Equal(t, 50*time.Millisecond, of(time.Minute, time.Second, 0).Tick())
-	assert.Equal(t, 10*time.Millisecond, of(10*time.Millisecond).Tick(), "nor all the time")
+	assert.Equal(t, 10*time.Millisecond, of(10*time.Millisecond).Tick(), "the shortest interval")
 }
 
-func TestOnTransition_IsToldEachEdgeInOrder(t *testing.T) {
+func TestOnTransition_GetsEachTransitionInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var edges []breaker.Transition
@@ -199,7 +197,7 @@ func TestOnTransition_IsToldEachEdgeInOrder(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); p.RunBreakers(ctx) }()
 		fail(t, p, 10)
-		// Nobody else is there: it goes on alone, and fails open.
+		// Without a fleet the breaker moves on by itself, and fails open.
 		time.Sleep(time.Hour)
 		cancel()
 		<-done
@@ -214,8 +212,8 @@ func TestOnTransition_IsToldEachEdgeInOrder(t *testing.T) {
 	})
 }
 
-// Whoever cleans up stops a worker that failed to start as well: it must not take
-// the plugin from those that run.
+// Code that cleans up may stop a worker that failed to start. That must not stop the plugin
+// while other workers run.
 func TestStopWorker_StopsThePluginWithTheLastWorkerThatStarted(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
@@ -227,18 +225,18 @@ func TestStopWorker_StopsThePluginWithTheLastWorkerThatStarted(t *testing.T) {
 		})
 	}
 	failed := errors.New("namespace not found")
-	for _, instance := range []string{"c", "cleaned up after"} {
+	for _, instance := range []string{"c", "failed to start"} {
 		err := p.StartWorker(t.Context(), worker.PluginStartWorkerOptions{WorkerInstanceKey: instance},
 			func(context.Context, worker.PluginStartWorkerOptions) error { return failed })
 		require.ErrorIs(t, err, failed)
 	}
-	stop("cleaned up after")
+	stop("failed to start")
 	stop("never started")
 	stop("a")
 	stop("a")
-	assert.Equal(t, []string{"cleaned up after", "never started", "a", "a"}, order)
+	assert.Equal(t, []string{"failed to start", "never started", "a", "a"}, order)
 	stop("b")
-	assert.Equal(t, []string{"b", "plugin"}, order[4:], "after it has drained, so that its last calls are still told")
+	assert.Equal(t, []string{"b", "plugin"}, order[4:], "after the worker has drained, so that its last calls are reported")
 	stop("b")
 	assert.Len(t, order, 7, "once")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/interceptor"
 )
 
-// slots are how many of each kind a tuner gives.
+// slots are the numbers of slots of a tuner.
 type slots struct{ workflow, activity, local, nexus, session int }
 
 func slotsOf(t worker.WorkerTuner) slots {
@@ -22,7 +22,7 @@ func slotsOf(t worker.WorkerTuner) slots {
 	}
 }
 
-// The sizes that a worker is given hold, and where it is given none, the SDK's.
+// The configured sizes are kept. Otherwise the SDK's apply.
 func TestPolling_KeepsTheSizes(t *testing.T) {
 	t.Parallel()
 	const byDefault = 1000
@@ -43,7 +43,7 @@ func TestPolling_KeepsTheSizes(t *testing.T) {
 			},
 			slots{2, 3, 4, 5, 3},
 		},
-		"less than none": {
+		"negative sizes": {
 			worker.Options{MaxConcurrentActivityExecutionSize: -1, MaxConcurrentNexusTaskExecutionSize: -2},
 			slots{byDefault, byDefault, byDefault, byDefault, byDefault},
 		},
@@ -85,9 +85,9 @@ func TestPolling_KeepsAWorkersOwnTuner(t *testing.T) {
 	assert.Nil(t, suppliers.ActivitySlotSupplier.TryReserveSlot(nil), "its one slot is taken")
 }
 
-// Where a tuner has no slots for sessions, the SDK gives them those of activities;
-// they are not slowed.
-func TestPolling_LeavesSessionsAlone(t *testing.T) {
+// If a tuner has no slots for sessions, the SDK uses those of activities. Sessions are not
+// slowed.
+func TestPolling_DoesNotSlowSessions(t *testing.T) {
 	t.Parallel()
 	activities := fixedSize(t, 3)
 	own, err := worker.NewCompositeTuner(worker.CompositeTunerOptions{ActivitySlotSupplier: activities})
@@ -109,7 +109,7 @@ func resourceBased(t *testing.T, info worker.SysInfoProvider) worker.WorkerTuner
 	return tuner
 }
 
-func TestPolling_KeepsWhereTheLoadIsRead(t *testing.T) {
+func TestPolling_KeepsTheSysInfoProvider(t *testing.T) {
 	t.Parallel()
 	info := &idleMachine{}
 	o := worker.Options{Tuner: resourceBased(t, info)}
@@ -126,7 +126,7 @@ func TestPolling_KeepsWhereTheLoadIsRead(t *testing.T) {
 	assert.NotImplements(t, (*worker.HasSysInfoProvider)(nil), o.Tuner.GetActivityTaskSlotSupplier())
 }
 
-// made is what the SDK says to options: nil, or why it panics.
+// made makes a worker with options and returns the SDK's panic, nil if there is none.
 func made(t *testing.T, o worker.Options, plugins ...worker.Plugin) (refused any) {
 	t.Helper()
 	c, err := client.NewLazyClient(client.Options{Logger: quiet})
@@ -138,8 +138,8 @@ func made(t *testing.T, o worker.Options, plugins ...worker.Plugin) (refused any
 	return nil
 }
 
-// The SDK takes the options it took, and refuses the others in the same words.
-func TestPolling_ChangesNothingOfWhatTheSDKTakes(t *testing.T) {
+// The SDK accepts and rejects the same options as without the plugin, with the same message.
+func TestPolling_DoesNotChangeWhichOptionsTheSDKAccepts(t *testing.T) {
 	t.Parallel()
 	autoscaling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
 	own, err := worker.NewCompositeTuner(worker.CompositeTunerOptions{
@@ -162,8 +162,8 @@ func TestPolling_ChangesNothingOfWhatTheSDKTakes(t *testing.T) {
 		"autoscaling":                    {given: worker.Options{ActivityTaskPollerBehavior: autoscaling, WorkflowTaskPollerBehavior: autoscaling}},
 		"a tuner":                        {given: worker.Options{Tuner: fixed}},
 		"a tuner by load":                {given: worker.Options{Tuner: resourceBased(t, &idleMachine{})}},
-		"the load read elsewhere":        {given: worker.Options{SysInfoProvider: &idleMachine{}}},
-		"the load read in two ways": {
+		"a SysInfoProvider":              {given: worker.Options{SysInfoProvider: &idleMachine{}}},
+		"two SysInfoProviders": {
 			given: worker.Options{SysInfoProvider: &struct{ idleMachine }{}, Tuner: resourceBased(t, &idleMachine{})}, refused: true,
 		},
 		"a tuner and a size":      {given: worker.Options{Tuner: fixed, MaxConcurrentActivityExecutionSize: 5}, refused: true},
@@ -197,7 +197,7 @@ func TestPolling_IsSlowForAllWorkersOfAPlugin(t *testing.T) {
 	assert.NotNil(t, second.TryReserveSlot(nil))
 }
 
-func TestPolling_OfAPluginGivenTwiceIsSlowedOnce(t *testing.T) {
+func TestPolling_OfAPluginGivenTwiceIsLimitedOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	o := worker.Options{}

@@ -18,8 +18,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// callFrom runs an activity once, called by a workflow of this type, and gives
-// what the worker sent for it.
+// callFrom runs an activity once, called by a workflow of this type, and returns what the
+// worker sends for it.
 func callFrom(t *testing.T, p *interceptor.Plugin, workflowType, name string, f any, change ...func(*worker.Options)) *seen {
 	t.Helper()
 	var s seen
@@ -36,9 +36,8 @@ func callFrom(t *testing.T, p *interceptor.Plugin, workflowType, name string, f 
 	return &s
 }
 
-// An open breaker refuses customers; the probe is how it finds out that it need
-// not.
-func TestProbe_BypassesAdmissionAndLeavesNoSample(t *testing.T) {
+// An open breaker refuses customers' calls. Probes must pass, to detect recovery.
+func TestProbe_PassesAnOpenBreakerAndIsNoSample(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*interceptor.Plugin){"open": open, "closed": func(p *interceptor.Plugin) {
 		env, _ := newWorker(p, tool, answers)
@@ -57,14 +56,14 @@ func TestProbe_BypassesAdmissionAndLeavesNoSample(t *testing.T) {
 			})
 			assert.True(t, called)
 			require.NoError(t, sent.err)
-			assert.Nil(t, sent.result, "the answer is nobody's, and stays out of the history")
+			assert.Nil(t, sent.result, "the answer is kept out of the history")
 			assert.Equal(t, before, breakerOf(t, p, key))
 		})
 	}
 }
 
-// A tool can tell the dependency so: a header, a test account.
-func TestProbe_KnowsThatItIsOne(t *testing.T) {
+// A tool can mark the call for the dependency, for example with a header.
+func TestProbe_IsMarkedInTheContext(t *testing.T) {
 	t.Parallel()
 	for workflowType, want := range map[string]bool{probeworkflow.ProbeWorkflow: true, "SupportAgent": false, probeworkflow.OutageWorkflow: false} {
 		p := newPlugin(t, guarded(&clock{}))
@@ -78,8 +77,8 @@ func TestProbe_KnowsThatItIsOne(t *testing.T) {
 	}
 }
 
-// An activity of no workflow has no workflow type at all.
-func TestProbe_IsNoActivityOfItsOwn(t *testing.T) {
+// A standalone activity has no workflow type.
+func TestProbe_IsNotAStandaloneActivity(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	env, _ := newWorker(p, tool, func(ctx context.Context, _ query) (status, error) {
@@ -93,9 +92,8 @@ func TestProbe_IsNoActivityOfItsOwn(t *testing.T) {
 	assert.Equal(t, 1, counted(t, p).Samples)
 }
 
-// The probe workflow calls nothing but the probe's activity, and if it does, it
-// is a caller like any.
-func TestProbe_IsTheConfiguredActivityAlone(t *testing.T) {
+// Any other activity of a probe workflow is guarded like a customer's call.
+func TestProbe_IsOnlyTheConfiguredActivity(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	sent := callFrom(t, p, probeworkflow.ProbeWorkflow, "create_label", func(ctx context.Context, _ query) (status, error) {
@@ -106,8 +104,7 @@ func TestProbe_IsTheConfiguredActivityAlone(t *testing.T) {
 	assert.Equal(t, 1, counted(t, p).Samples)
 }
 
-// One that was written to probe is no tool: customers' calls of it are not
-// counted.
+// Customers' calls of an activity that was written as a probe are not counted.
 func TestProbe_MayBeNoTool(t *testing.T) {
 	t.Parallel()
 	c := guarded(&clock{})
@@ -126,7 +123,7 @@ func TestProbe_MayBeNoTool(t *testing.T) {
 	assert.Empty(t, p.Breakers())
 }
 
-func TestProbe_EndsInWhatTheProbeWorkflowReads(t *testing.T) {
+func TestProbe_EndsInAnErrorOfTheProbeWorkflow(t *testing.T) {
 	t.Parallel()
 	const failed, ignored = probeworkflow.ProbeFailed, probeworkflow.ProbeIgnored
 	lost := func(result any, _ error) (breaker.Outcome, bool) {
@@ -137,26 +134,26 @@ func TestProbe_EndsInWhatTheProbeWorkflowReads(t *testing.T) {
 		classify      func(any, error) (breaker.Outcome, bool)
 		kind, message string
 	}{
-		"answered":              {end: nil},
-		"failed":                {end: httpError(503), kind: failed, message: "failed"},
-		"failed for no reason":  {end: errors.New("hunter2"), kind: failed, message: "failed"},
-		"asked for a slow pace": {end: httpError(429), kind: ignored, message: "says nothing about the dependency"},
-		"ends elsewhere":        {end: activity.ErrResultPending, kind: ignored, message: "says nothing about the dependency"},
-		"ends elsewhere, whatever the user takes errors for": {
+		"answered":             {end: nil},
+		"failed":               {end: httpError(503), kind: failed, message: "failed"},
+		"failed for no reason": {end: errors.New("hunter2"), kind: failed, message: "failed"},
+		"rate-limited":         {end: httpError(429), kind: ignored, message: "outcome ignored"},
+		"pending":              {end: activity.ErrResultPending, kind: ignored, message: "outcome ignored"},
+		"pending, with a classifier for errors": {
 			end: activity.ErrResultPending, classify: func(_ any, err error) (breaker.Outcome, bool) { return breaker.Failure, err != nil },
-			kind: ignored, message: "says nothing about the dependency",
+			kind: ignored, message: "outcome ignored",
 		},
-		// To a customer's call this is a healthy answer. A synthetic one is made to
-		// succeed: told "no", it may never have reached what it is to exercise.
-		"said no":                {end: httpError(404), kind: failed, message: "refused"},
-		"said no for good":       {end: temporal.NewNonRetryableApplicationError("hunter2", "UnknownParcel", nil, "hunter2"), kind: failed, message: "refused"},
-		"an answer that is none": {end: nil, classify: lost, kind: failed, message: "failed"},
-		"an error that is fine, to the user": {
-			end: httpError(503), classify: func(any, error) (breaker.Outcome, bool) { return breaker.Success, true }, kind: failed, message: "refused",
+		// For a customer's call this is a healthy answer. A synthetic call must succeed, because
+		// a rejected one may not reach what it should test.
+		"rejected":                            {end: httpError(404), kind: failed, message: "rejected"},
+		"rejected, non-retryable":             {end: temporal.NewNonRetryableApplicationError("hunter2", "UnknownParcel", nil, "hunter2"), kind: failed, message: "rejected"},
+		"an answer that the classifier fails": {end: nil, classify: lost, kind: failed, message: "failed"},
+		"an error that the classifier accepts": {
+			end: httpError(503), classify: func(any, error) (breaker.Outcome, bool) { return breaker.Success, true }, kind: failed, message: "rejected",
 		},
-		"nothing, to the user": {
+		"an outcome that the classifier ignores": {
 			end: httpError(503), classify: func(any, error) (breaker.Outcome, bool) { return breaker.Ignored, true },
-			kind: ignored, message: "says nothing about the dependency",
+			kind: ignored, message: "outcome ignored",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +170,7 @@ func TestProbe_EndsInWhatTheProbeWorkflowReads(t *testing.T) {
 			bare, ok := sent.err.(*temporal.ApplicationError)
 			require.True(t, ok, "%T", sent.err)
 			assert.Equal(t, c.kind, bare.Type())
-			assert.Equal(t, c.message, bare.Message(), "none of the tool's own words")
+			assert.Equal(t, c.message, bare.Message(), "the tool's own message is not included")
 			assert.NoError(t, bare.Unwrap())
 			assert.False(t, bare.HasDetails())
 			assert.True(t, bare.NonRetryable())
@@ -182,8 +179,8 @@ func TestProbe_EndsInWhatTheProbeWorkflowReads(t *testing.T) {
 	}
 }
 
-// A slow probe is a failed probe, also when it answers in the end.
-func TestProbe_IsOverAtTheLatencyThreshold(t *testing.T) {
+// A slow probe has failed, even if it gets an answer.
+func TestProbe_FailsOverTheLatencyThreshold(t *testing.T) {
 	t.Parallel()
 	for took, want := range map[time.Duration]string{5 * time.Second: "", 5*time.Second + time.Nanosecond: "slower than the latency threshold"} {
 		c := &clock{}
@@ -204,7 +201,7 @@ func TestProbe_IsOverAtTheLatencyThreshold(t *testing.T) {
 	}
 }
 
-// One that hangs is cut off by its context, on the machine's own clock.
+// A hanging call is cut off by its context, in real time.
 func TestProbe_ThatHangsFails(t *testing.T) {
 	t.Parallel()
 	c := guarded(nil)
@@ -218,14 +215,14 @@ func TestProbe_ThatHangsFails(t *testing.T) {
 	assert.Equal(t, probeworkflow.ProbeFailed, sent.err.(*temporal.ApplicationError).Type())
 }
 
-func TestProbe_OnAWorkerThatShutsDownSaysNothing(t *testing.T) {
+func TestProbe_OnAWorkerThatShutsDownIsIgnored(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(context.Background())
 	c := &clock{}
 	sent := callFrom(t, newPlugin(t, guarded(c)), probeworkflow.ProbeWorkflow, tool, func(ctx context.Context, _ query) (status, error) {
 		stop()
 		<-ctx.Done()
-		c.add(time.Minute) // However long that took.
+		c.add(time.Minute)
 		return status{}, ctx.Err()
 	}, func(o *worker.Options) { o.BackgroundActivityContext = ctx })
 	require.Error(t, sent.err)
@@ -244,18 +241,17 @@ func TestProbe_StillPanics(t *testing.T) {
 	assert.ErrorAs(t, env.GetWorkflowError(), &panicked)
 }
 
-// The two packages agree: what the interceptor ends a call in, the probe workflow
-// finds.
+// The probe workflow understands the errors of the interceptor.
 func TestProbe_FindingsOfTheProbeWorkflow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  error
 		want probeworkflow.ProbedCall
 	}{
-		"answered":              {nil, probeworkflow.ProbedCall{Finding: probeworkflow.Passed}},
-		"failed":                {httpError(503), probeworkflow.ProbedCall{Finding: probeworkflow.Failed, Observed: "failed"}},
-		"said no":               {httpError(404), probeworkflow.ProbedCall{Finding: probeworkflow.Failed, Observed: "refused"}},
-		"asked for a slow pace": {httpError(429), probeworkflow.ProbedCall{Finding: probeworkflow.Inconclusive, Observed: "says nothing about the dependency"}},
+		"answered":     {nil, probeworkflow.ProbedCall{Finding: probeworkflow.Passed}},
+		"failed":       {httpError(503), probeworkflow.ProbedCall{Finding: probeworkflow.Failed, Observed: "failed"}},
+		"rejected":     {httpError(404), probeworkflow.ProbedCall{Finding: probeworkflow.Failed, Observed: "rejected"}},
+		"rate-limited": {httpError(429), probeworkflow.ProbedCall{Finding: probeworkflow.Inconclusive, Observed: "outcome ignored"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

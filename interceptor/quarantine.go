@@ -15,37 +15,35 @@ import (
 
 const (
 	// redirectBeforeVerdict is how long after its own trip a worker redirects calls to
-	// others, before the fleet has said whether this worker is an outlier.
+	// other workers, while the verdict is not known.
 	redirectBeforeVerdict = 5 * time.Second
 	// redirectDelay is the shortest delay of a redirected call, and the range of its
-	// jitter. The server's retry timer is about a second coarse.
+	// jitter. The server's retry timer has a precision of about a second.
 	redirectDelay = time.Second
-	// maxRedirects is the attempt from which a call is refused instead: the workers
-	// that take it may all be outliers.
+	// maxRedirects is the attempt from which a call is refused instead, because all workers
+	// that take it may be outliers.
 	maxRedirects = 10
-	// countLifetime is how long a count of a task queue's workers is used.
+	// countLifetime is how long a count of the workers of a task queue is used.
 	countLifetime = 10 * time.Second
-	// seenWithin is how recently a live worker has polled its task queue. A long poll
-	// takes a minute.
+	// seenWithin is how recently a live worker has polled its task queue. A long poll takes
+	// a minute.
 	seenWithin = 75 * time.Second
 )
 
-// quarantine knows the keys for which this worker is an outlier: its own calls go
-// wrong while the fleet's do not. It also knows whether other workers can do its
-// work.
+// quarantine knows the keys for which this worker is an outlier: its own calls fail while
+// those of the fleet do not. It also knows whether other workers can do its work.
 //
-// A quarantined worker redirects calls to other workers instead of refusing them,
-// and polls more slowly. Its breaker recovers by itself, with a cooldown and a ramp.
+// A quarantined worker redirects calls to other workers instead of refusing them, and polls
+// slowly. Its breaker recovers by itself, with a cooldown and a ramp.
 type quarantine struct {
 	client taskQueues
-	// changed is called, from one goroutine, when a quarantine begins or ends and when
-	// other workers appear or vanish.
+	// changed is called from one goroutine when a quarantine begins or ends, and when other
+	// workers appear or disappear.
 	changed func()
 	wake    chan struct{}
 
 	mu sync.Mutex
-	// keys include those whose quarantine has ended, because the board keeps their
-	// dismissal.
+	// keys include those whose quarantine has ended, because the board keeps the dismissal.
 	keys   map[breaker.Key]keyQuarantine
 	queues map[string]*queue
 }
@@ -56,16 +54,16 @@ type keyQuarantine struct {
 	ended bool
 }
 
-// queue is what is known of a task queue's workers.
+// queue is what is known about the workers of a task queue.
 type queue struct {
-	// others: more than one worker polls, as of counted.
+	// others: more than one worker polled at the time counted.
 	others  bool
 	counted time.Time
 	// asked is when othersPoll was last called.
 	asked time.Time
 }
 
-// taskQueues is the part of a client that counts workers.
+// taskQueues is the part of a client that lists the workers of a task queue.
 type taskQueues interface {
 	DescribeTaskQueue(ctx context.Context, name string, kind enums.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
 }
@@ -95,16 +93,16 @@ func (q *quarantine) end(key breaker.Key) {
 	}
 }
 
-// holds tells whether a key is quarantined.
-func (q *quarantine) holds(key breaker.Key) bool {
+// active reports whether a key is quarantined.
+func (q *quarantine) active(key breaker.Key) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	k, ok := q.keys[key]
 	return ok && !k.ended
 }
 
-// any tells whether a key is quarantined while other workers can do the work.
-func (q *quarantine) any() bool {
+// slowPolling reports whether a key is quarantined and other workers can do the work.
+func (q *quarantine) slowPolling() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	others := false
@@ -119,8 +117,8 @@ func (q *quarantine) any() bool {
 	return false
 }
 
-// othersPoll tells whether other workers are known to poll a task queue. It does
-// not wait: an outdated count is renewed for the next call.
+// othersPoll reports whether other workers are known to poll a task queue. It does not
+// wait: an outdated count is renewed for the next call.
 func (q *quarantine) othersPoll(name string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,7 +154,7 @@ func (q *quarantine) run(ctx context.Context) {
 	}
 }
 
-// wakeUp has run look for what has changed.
+// wakeUp makes run check for changes.
 func (q *quarantine) wakeUp() {
 	select {
 	case q.wake <- struct{}{}:
@@ -164,8 +162,8 @@ func (q *quarantine) wakeUp() {
 	}
 }
 
-// outdated gives the task queues to count again, and drops those not asked about
-// for an hour.
+// outdated returns the task queues to count again. It drops those that were not needed for
+// an hour.
 func (q *quarantine) outdated() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,8 +180,8 @@ func (q *quarantine) outdated() []string {
 	return names
 }
 
-// count tells whether more than one worker polls a task queue. When it cannot be
-// counted, the answer is no.
+// count reports whether more than one worker polls a task queue. On an error it returns
+// false.
 func (q *quarantine) count(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 	defer cancel()
@@ -200,14 +198,14 @@ func (q *quarantine) count(ctx context.Context, name string) bool {
 	return len(seen) > 1
 }
 
-// redirect gives the delay after which Temporal retries a refused call on another
-// worker. ok is false where a refusal is better: the fleet's verdict is open, no
-// other worker polls the task queue, or no retry is left.
+// redirect returns the delay after which Temporal retries a refused call on another worker.
+// ok is false if the call should be refused: the fleet's verdict is open, no other worker
+// polls the task queue, or no retry is left.
 func (p *Plugin) redirect(info activity.Info, r breaker.Refusal, now time.Time) (delay time.Duration, ok bool) {
 	if r.Outage != "" || r.State == breaker.ForcedOpen || info.IsLocalActivity || info.Attempt >= maxRedirects {
 		return 0, false
 	}
-	if !p.quarantine.holds(r.Key) && now.Sub(r.Since) > redirectBeforeVerdict {
+	if !p.quarantine.active(r.Key) && now.Sub(r.Since) > redirectBeforeVerdict {
 		return 0, false
 	}
 	if !p.quarantine.othersPoll(info.TaskQueue) {

@@ -15,8 +15,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// refusedWith is the error in which a call ends that the breaker does not let
-// pass.
+// refusedWith returns the error of a refused call.
 func refusedWith(t *testing.T, p *process) *temporal.ApplicationError {
 	t.Helper()
 	env, seen := newWorker(p.Plugin, tool, failsWith(errors.New("reached")))
@@ -28,7 +27,7 @@ func refusedWith(t *testing.T, p *process) *temporal.ApplicationError {
 	return refusal
 }
 
-func assertHandedOn(t *testing.T, refusal *temporal.ApplicationError) {
+func assertRedirected(t *testing.T, refusal *temporal.ApplicationError) {
 	t.Helper()
 	assert.False(t, refusal.NonRetryable())
 	assert.GreaterOrEqual(t, refusal.NextRetryDelay(), time.Second)
@@ -36,15 +35,15 @@ func assertHandedOn(t *testing.T, refusal *temporal.ApplicationError) {
 	assert.Equal(t, temporal.ApplicationErrorCategoryBenign, refusal.Category())
 }
 
-// dismissed is the board's word that nothing is down, and who is alone.
-func dismissed(epoch int64, alone ...string) fleet.Table {
+// dismissed is a table in which nothing is down and these workers are outliers.
+func dismissed(epoch int64, outliers ...string) fleet.Table {
 	return fleet.Table{Entries: []fleet.Entry{{
-		Key: key, Dismissed: true, Outliers: alone, Verdict: breaker.Verdict{State: breaker.Closed, Epoch: epoch, Outage: "outage/carrier-api/eu-west"},
+		Key: key, Dismissed: true, Outliers: outliers, Verdict: breaker.Verdict{State: breaker.Closed, Epoch: epoch, Outage: "outage/carrier-api/eu-west"},
 	}}}
 }
 
-// tripAmong has the breaker trip while these workers poll its task queue, and
-// some calls go wrong before: by then it is known who does.
+// tripAmong trips the breaker while these workers poll its task queue. The failed calls before
+// it make the process count them.
 func tripAmong(t *testing.T, p *process, workers ...string) {
 	t.Helper()
 	p.poll(workers...)
@@ -55,53 +54,53 @@ func tripAmong(t *testing.T, p *process, workers ...string) {
 	require.Equal(t, breaker.Open, breakerOf(t, p.Plugin, key).State)
 }
 
-// Until the fleet has said which it is, the trouble may be this worker's own.
-func TestAlone_HandsCallsOnUntilTheFleetHasSpoken(t *testing.T) {
+// Before the verdict, this worker may be the only one that fails.
+func TestQuarantine_RedirectsCallsUntilTheVerdict(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		tripAmong(t, p, "this", "other")
-		assertHandedOn(t, refusedWith(t, p))
+		assertRedirected(t, refusedWith(t, p))
 		time.Sleep(6 * time.Second)
-		assert.True(t, refusedWith(t, p).NonRetryable(), "nobody says anything")
+		assert.True(t, refusedWith(t, p).NonRetryable(), "no verdict came")
 	})
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		tripAmong(t, p, "this", "other")
-		assertHandedOn(t, refusedWith(t, p))
+		assertRedirected(t, refusedWith(t, p))
 		open(p.Plugin)
 		refusal := refusedWith(t, p)
-		assert.True(t, refusal.NonRetryable(), "it is down for all")
+		assert.True(t, refusal.NonRetryable(), "the dependency is down for all")
 		assert.False(t, p.Slow())
 	})
 }
 
-func TestAlone_HandsCallsOnInQuarantineAndPollsLess(t *testing.T) {
+func TestQuarantine_RedirectsCallsAndPollsSlowly(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		tripAmong(t, p, "this", "other")
-		p.Apply(dismissed(5, "somebody else", p.Worker()))
+		p.Apply(dismissed(5, "other", p.Worker()))
 		synctest.Wait()
 		assert.True(t, p.Quarantined(key))
 		assert.True(t, p.Slow())
 		for range 3 {
-			assertHandedOn(t, refusedWith(t, p))
+			assertRedirected(t, refusedWith(t, p))
 			time.Sleep(8 * time.Second)
 			p.Apply(dismissed(5, p.Worker()))
 		}
 		sent := len(p.reports())
 		require.Eventually(t, func() bool { return breakerOf(t, p.Plugin, key).State == breaker.Closed }, time.Hour, time.Second)
 		synctest.Wait()
-		assert.False(t, p.Quarantined(key), "over by time alone")
+		assert.False(t, p.Quarantined(key), "it ended by itself")
 		assert.False(t, p.Slow())
 		p.Apply(dismissed(5, p.Worker()))
-		assert.False(t, p.Quarantined(key), "the board says it still")
-		assert.Len(t, p.reports(), sent, "the fleet knew")
+		assert.False(t, p.Quarantined(key), "the board still has the dismissal")
+		assert.Len(t, p.reports(), sent, "no further report")
 	})
 }
 
-// It trips again on its ramp: no news to the fleet, as long as it is quarantined.
-func TestAlone_TripsAgainWithoutAWord(t *testing.T) {
+// A quarantined worker that trips again on its ramp does not report it.
+func TestQuarantine_TripsAgainWithoutAReport(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		tripAmong(t, p, "this", "other")
 		p.Apply(dismissed(5, p.Worker()))
 		sent := len(p.reports())
@@ -113,7 +112,7 @@ func TestAlone_TripsAgainWithoutAWord(t *testing.T) {
 		assert.NotEqual(t, breaker.Closed, breakerOf(t, p.Plugin, key).State)
 		assert.Len(t, p.reports(), sent)
 
-		// The dependency goes down for all.
+		// The dependency is now down for all.
 		open(p.Plugin)
 		p.Apply(fleet.Table{Entries: []fleet.Entry{{Key: key, Verdict: breaker.Verdict{
 			State: breaker.Open, Epoch: 9, Next: time.Now().Add(time.Minute), Outage: "outage/carrier-api/eu-west",
@@ -125,13 +124,13 @@ func TestAlone_TripsAgainWithoutAWord(t *testing.T) {
 	})
 }
 
-// The only worker of its task queue has nobody to hand a call to.
-func TestAlone_RefusesWhereNobodyElsePolls(t *testing.T) {
+// The only worker of a task queue cannot redirect calls.
+func TestQuarantine_RefusesIfNoOtherWorkerPolls(t *testing.T) {
 	t.Parallel()
-	for name, workers := range map[string][]string{"alone": {"this"}, "twice itself": {"this", "this"}, "nobody": nil} {
+	for name, workers := range map[string][]string{"one worker": {"this"}, "one worker twice": {"this", "this"}, "no worker": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inProcess(t, asItIs, func(t *testing.T, p *process) {
+			inProcess(t, unchanged, func(t *testing.T, p *process) {
 				tripAmong(t, p, workers...)
 				assert.True(t, refusedWith(t, p).NonRetryable())
 				p.Apply(dismissed(5, p.Worker()))
@@ -142,28 +141,28 @@ func TestAlone_RefusesWhereNobodyElsePolls(t *testing.T) {
 				time.Sleep(11 * time.Second)
 				refusedWith(t, p)
 				synctest.Wait()
-				assertHandedOn(t, refusedWith(t, p))
+				assertRedirected(t, refusedWith(t, p))
 				assert.True(t, p.Slow())
 			})
 		})
 	}
 }
 
-// A worker that was not alone, but tripped a moment too late to be heard.
-func TestAlone_IsNotWhoIsNotNamed(t *testing.T) {
+// A worker that tripped too late for the verdict is not an outlier.
+func TestQuarantine_OnlyOfNamedOutliers(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		tripAmong(t, p, "this", "other")
-		p.Apply(dismissed(5, "somebody else"))
+		p.Apply(dismissed(5, "other"))
 		assert.Equal(t, breaker.Closed, breakerOf(t, p.Plugin, key).State, "nothing is down")
 		assert.False(t, p.Quarantined(key))
 	})
 }
 
-// A healthy worker asks nobody who else there is.
-func TestAlone_CountsNobodyWhileAllIsWell(t *testing.T) {
+// A healthy worker does not count the other workers.
+func TestQuarantine_HealthyWorkersAreNotCounted(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		for range 60 {
 			succeed(t, p.Plugin, 5)
 			time.Sleep(time.Second)

@@ -12,7 +12,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
-// rateLimited tells whether the dependency only asked for a slower pace.
+// rateLimited reports whether the dependency asked for fewer calls.
 func rateLimited(err error) bool {
 	if code, ok := httpStatus(err); ok {
 		return code == http.StatusTooManyRequests
@@ -24,8 +24,8 @@ func rateLimited(err error) bool {
 	return errors.As(err, &app) && app.Type() == toolcall.DependencyRateLimited
 }
 
-// retryAfter is how long the dependency asked to be left alone, by an error that
-// has a method RetryAfterHint; 0 for any other. A 503 may ask as well as a 429.
+// retryAfter returns the wait that the dependency asked for by an error with a method
+// RetryAfterHint, 0 for other errors. A 503 can have one too.
 func retryAfter(err error) time.Duration {
 	var asked interface{ RetryAfterHint() time.Duration }
 	if errors.As(err, &asked) {
@@ -34,9 +34,9 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// asRateLimit makes a plain error by which the dependency asked for a slower pace
-// one that a workflow can tell from an outage. An application error has a type of
-// its own that a workflow may know, and stays what it is.
+// asRateLimit converts a plain error of a rate limit into an application error that a
+// workflow can tell from an outage. An application error is not changed, because a workflow
+// may depend on its type.
 func asRateLimit(tool string, err error, now time.Time) error {
 	var app *temporal.ApplicationError
 	if !rateLimited(err) || errors.As(err, &app) {

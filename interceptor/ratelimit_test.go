@@ -17,7 +17,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// paced is an answer that asks for patience.
+// paced is an error with a status and a Retry-After.
 type paced struct {
 	httpError
 	after time.Duration
@@ -25,7 +25,7 @@ type paced struct {
 
 func (p paced) RetryAfterHint() time.Duration { return p.after }
 
-func TestRateLimit_IsToldFromAnOutage(t *testing.T) {
+func TestRateLimit_IsNotAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err   error
@@ -43,7 +43,7 @@ func TestRateLimit_IsToldFromAnOutage(t *testing.T) {
 		app, ok := seen.err.(*temporal.ApplicationError)
 		require.True(t, ok, name)
 		assert.Equal(t, toolcall.DependencyRateLimited, app.Type(), name)
-		assert.False(t, app.NonRetryable(), "the policy decides how often")
+		assert.False(t, app.NonRetryable(), "the retry policy decides")
 		assert.ErrorIs(t, app, c.err, "%s: the cause is kept", name)
 		assert.GreaterOrEqual(t, app.NextRetryDelay(), c.delay, name)
 		assert.LessOrEqual(t, app.NextRetryDelay(), c.delay+c.delay/4, name)
@@ -54,8 +54,8 @@ func TestRateLimit_IsToldFromAnOutage(t *testing.T) {
 	}
 }
 
-// A workflow may know the types of its tools' own errors.
-func TestRateLimit_LeavesAnApplicationErrorAsItIs(t *testing.T) {
+// A workflow may depend on the types of its tools' errors.
+func TestRateLimit_DoesNotChangeAnApplicationError(t *testing.T) {
 	t.Parallel()
 	own := temporal.NewApplicationErrorWithCause("", "TooManyRequests", httpError(429))
 	p := newPlugin(t, guarded(&clock{}))
@@ -66,7 +66,7 @@ func TestRateLimit_LeavesAnApplicationErrorAsItIs(t *testing.T) {
 	assert.Zero(t, counted(t, p))
 }
 
-func TestRateLimit_ReachesTheModelAsOne(t *testing.T) {
+func TestRateLimit_ReachesTheModel(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
 		"plain":               paced{429, 20 * time.Second},
@@ -91,17 +91,17 @@ func TestRateLimit_ReachesTheModelAsOne(t *testing.T) {
 	}
 }
 
-// A server that is down may say for how long, too.
-func TestRetryAfter_ProlongsTheCooldown(t *testing.T) {
+// A 503 may have a Retry-After too.
+func TestRetryAfter_ExtendsTheCooldown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		asked           time.Duration
 		atLeast, atMost time.Duration
 	}{
-		"nothing":            {0, 27 * time.Second, 33 * time.Second},
-		"less than it takes": {10 * time.Second, 27 * time.Second, 33 * time.Second},
-		"more":               {2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
-		"more than the cap":  {time.Hour, 5 * time.Minute, 5 * time.Minute},
+		"nothing":                {0, 27 * time.Second, 33 * time.Second},
+		"less than the cooldown": {10 * time.Second, 27 * time.Second, 33 * time.Second},
+		"more":                   {2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
+		"more than the maximum":  {time.Hour, 5 * time.Minute, 5 * time.Minute},
 	} {
 		p := newPlugin(t, guarded(&clock{}))
 		env, _ := newWorker(p, tool, failsWith(paced{503, c.asked}))

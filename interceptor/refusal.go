@@ -14,8 +14,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// refuse ends a call that got no permit. Nothing may wrap its error: the server
-// takes a wrapped one for retryable.
+// refuse ends a call that got no permit. Its error must not be wrapped, because the server
+// would then retry it.
 func (p *Plugin) refuse(t *tool, info activity.Info, r breaker.Refusal) (any, error) {
 	now := p.config.Clock.Now()
 	d := t.dependency
@@ -35,7 +35,7 @@ func (p *Plugin) refuse(t *tool, info activity.Info, r breaker.Refusal) (any, er
 	u := toolcall.NewUnavailable(about, r, now)
 	if d.WhenOpen == Wait {
 		left := u.RetryAt.Sub(now)
-		// Temporal adds no jitter of its own.
+		// Temporal adds no jitter.
 		delay := left + rand.N(max(time.Second, left/10))
 		if mayRetry(info, delay, now) {
 			return nil, unavailableError(u, temporal.ApplicationErrorOptions{NextRetryDelay: delay})
@@ -48,14 +48,13 @@ func (p *Plugin) refuse(t *tool, info activity.Info, r breaker.Refusal) (any, er
 }
 
 func unavailableError(u toolcall.Unavailable, o temporal.ApplicationErrorOptions) error {
-	// Benign keeps refusals out of logs and metrics: the breaker reports an outage
-	// once.
+	// Benign keeps refusals out of logs and metrics, where an outage appears once.
 	o.Category, o.Details = temporal.ApplicationErrorCategoryBenign, []any{u}
 	return temporal.NewApplicationErrorWithOptions(u.Message, toolcall.DependencyUnavailable, o)
 }
 
-// mayRetry tells whether the server would retry after delay. Where it would not, a
-// retryable error would only give the workflow less information.
+// mayRetry reports whether the server would retry after delay. If not, the workflow must
+// get a final refusal, because a retryable one tells it less.
 func mayRetry(info activity.Info, delay time.Duration, now time.Time) bool {
 	if limit := info.ScheduleToCloseTimeout; limit > 0 && info.ScheduledTime.Add(limit).Sub(now) <= delay {
 		return false
@@ -73,14 +72,13 @@ type closedRegions struct {
 }
 
 const (
-	// closedRegionsFor is how long the list is used. It is only advice to a model.
+	// closedRegionsFor is how long the list is used. The list is only advice to a model.
 	closedRegionsFor = time.Second
-	// maxLookedAt bounds how many of a process's breakers are searched.
-	maxLookedAt = 1000
+	// maxSearched limits how many breakers of the process are searched.
+	maxSearched = 1000
 )
 
-// closedRegions gives the other regions of d whose breakers in this process are
-// closed.
+// closedRegions returns the other regions of d whose breakers in this process are closed.
 func (d *dependency) closedRegions(breakers *breaker.Registry, now time.Duration, but string) []string {
 	c := &d.closed
 	c.mu.Lock()
@@ -88,7 +86,7 @@ func (d *dependency) closedRegions(breakers *breaker.Registry, now time.Duration
 	if now >= c.until {
 		c.regions, c.until = nil, now+closedRegionsFor
 		all := breakers.All()
-		for _, b := range all[:min(len(all), maxLookedAt)] {
+		for _, b := range all[:min(len(all), maxSearched)] {
 			if key := b.Key(); key.Dependency == d.Name && b.Snapshot().State == breaker.Closed {
 				c.regions = append(c.regions, key.Region)
 			}
@@ -113,45 +111,45 @@ func executionOf(info activity.Info) execution {
 	return execution{info.WorkflowExecution.RunID, info.ActivityID}
 }
 
-// maxTallied bounds a tally; the oldest entries go first.
-const maxTallied = 10_000
+// maxCounted limits the size of a counter. The oldest keys are dropped first.
+const maxCounted = 10_000
 
-// tally counts by key. The zero tally is empty.
-type tally[K comparable] struct {
+// counter counts by key. The zero counter is empty.
+type counter[K comparable] struct {
 	mu     sync.Mutex
 	counts map[K]int
 	order  []K
 	next   int
 }
 
-// add counts one more and gives the sum.
-func (t *tally[K]) add(key K) int {
+// add increments the count of key and returns it.
+func (t *counter[K]) add(key K) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts == nil {
 		t.counts = map[K]int{}
 	}
 	if _, known := t.counts[key]; !known {
-		if len(t.order) < maxTallied {
+		if len(t.order) < maxCounted {
 			t.order = append(t.order, key)
 		} else {
 			delete(t.counts, t.order[t.next])
 			t.order[t.next] = key
-			t.next = (t.next + 1) % maxTallied
+			t.next = (t.next + 1) % maxCounted
 		}
 	}
 	t.counts[key]++
 	return t.counts[key]
 }
 
-func (t *tally[K]) count(key K) int {
+func (t *counter[K]) count(key K) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts[key]
 }
 
-// clear takes the count back to 0.
-func (t *tally[K]) clear(key K) {
+// clear sets the count of key to 0.
+func (t *counter[K]) clear(key K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, known := t.counts[key]; known {

@@ -19,8 +19,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// said is what a refused call of the tool tells.
-func said(t *testing.T, p *interceptor.Plugin, q query) toolcall.Unavailable {
+// refusalOf returns the refusal of a call.
+func refusalOf(t *testing.T, p *interceptor.Plugin, q query) toolcall.Unavailable {
 	t.Helper()
 	env, seen := newWorker(p, tool, failsWith(errors.New("reached")))
 	_, err := env.ExecuteActivity(tool, q)
@@ -30,13 +30,13 @@ func said(t *testing.T, p *interceptor.Plugin, q query) toolcall.Unavailable {
 	return u
 }
 
-func TestRefusal_CountsThoseOfTheRunInARow(t *testing.T) {
+func TestRefusal_CountsConsecutiveOnesOfTheRun(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	open(p)
-	// Every activity of a test environment is of one run.
+	// All activities of a test environment have one run.
 	for want := 1; want <= 3; want++ {
-		u := said(t, p, query{})
+		u := refusalOf(t, p, query{})
 		assert.Equal(t, want, u.Refusals)
 		if want > 1 {
 			assert.Contains(t, u.Message, "calling again cannot help")
@@ -49,7 +49,7 @@ func TestRefusal_CountsThoseOfTheRunInARow(t *testing.T) {
 	p.Apply(fleet.Table{Entries: []fleet.Entry{{Key: key, Verdict: breaker.Verdict{
 		State: breaker.Open, Epoch: 3, Next: wall.Add(30 * time.Second),
 	}}}})
-	assert.Equal(t, 1, said(t, p, query{}).Refusals, "an answer between them ends the row")
+	assert.Equal(t, 1, refusalOf(t, p, query{}).Refusals, "an answer resets the count")
 }
 
 func TestRefusal_NamesTheRegionsThatWork(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRefusal_NamesTheRegionsThatWork(t *testing.T) {
 		require.NoError(t, err)
 	}
 	open(p)
-	u := said(t, p, query{Region: "eu-west"})
+	u := refusalOf(t, p, query{Region: "eu-west"})
 	assert.Equal(t, "input", u.RegionFrom)
 	assert.Equal(t, []string{"ap-south", "us-east"}, u.Alternatives)
 	assert.Contains(t, u.Message, "Regions that work: ap-south, us-east.")
@@ -73,24 +73,24 @@ func TestRefusal_NamesTheRegionsThatWork(t *testing.T) {
 	}
 	p.Apply(fleet.Table{Entries: []fleet.Entry{down}})
 	c.add(2 * time.Second)
-	assert.Equal(t, []string{"ap-south"}, said(t, p, query{Region: "eu-west"}).Alternatives)
+	assert.Equal(t, []string{"ap-south"}, refusalOf(t, p, query{Region: "eu-west"}).Alternatives)
 }
 
-// One region a worker: there is no other to send the model to.
-func TestRefusal_NamesNoRegionWhereTheCallCannotChooseOne(t *testing.T) {
+// With one region per worker, the model cannot choose another.
+func TestRefusal_NamesNoRegionIfTheCallCannotChooseOne(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, guarded(&clock{}))
 	open(p)
-	assert.Empty(t, said(t, p, query{}).Alternatives)
+	assert.Empty(t, refusalOf(t, p, query{}).Alternatives)
 }
 
-func TestRefusal_OfARequiredDependencyDoesNotSayProceed(t *testing.T) {
+func TestRefusal_OfARequiredDependencyAsksToWaitOrStop(t *testing.T) {
 	t.Parallel()
 	config := guarded(&clock{})
 	config.Dependencies[0].Required = true
 	p := newPlugin(t, config)
 	open(p)
-	u := said(t, p, query{})
+	u := refusalOf(t, p, query{})
 	assert.True(t, u.Required)
 	assert.Contains(t, u.Message, "wait until then, or stop and escalate; do not answer without it")
 	assert.NotContains(t, u.Message, "Proceed")
@@ -111,7 +111,7 @@ func TestRefusal_IsWordedAsConfigured(t *testing.T) {
 		config.Dependencies[0].Wording = c.wording
 		p := newPlugin(t, config)
 		open(p)
-		u := said(t, p, query{})
+		u := refusalOf(t, p, query{})
 		assert.Equal(t, c.own, u.Worded, name)
 		if c.own {
 			assert.Equal(t, "Sag dem Kunden: carrier-api ist gestört.", u.Message)
@@ -121,9 +121,8 @@ func TestRefusal_IsWordedAsConfigured(t *testing.T) {
 	}
 }
 
-// An activity may itself call a tool of another dependency, and pass on what it
-// was told.
-func TestRefusal_OfAnotherKeyIsNoSampleOfThisOne(t *testing.T) {
+// An activity may call a tool of another dependency and pass on its refusal.
+func TestRefusal_OfAnotherKeyIsNoSample(t *testing.T) {
 	t.Parallel()
 	refusal := temporal.NewNonRetryableApplicationError("down", toolcall.DependencyUnavailable, nil, unavailable)
 	for name, f := range map[string]any{
@@ -139,14 +138,14 @@ func TestRefusal_OfAnotherKeyIsNoSampleOfThisOne(t *testing.T) {
 	}
 }
 
-// waiting is guarded for batch work.
+// waiting is guarded with Wait.
 func waiting(c *clock) interceptor.Config {
 	config := guarded(c)
 	config.Dependencies[0].WhenOpen = interceptor.Wait
 	return config
 }
 
-func TestWait_AsksForAnotherAttemptWhenItIsWorthIt(t *testing.T) {
+func TestWait_RetriesAtTheRetryTime(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t, waiting(&clock{}))
 	open(p) // for 30 s
@@ -164,19 +163,19 @@ func TestWait_AsksForAnotherAttemptWhenItIsWorthIt(t *testing.T) {
 		assert.GreaterOrEqual(t, app.NextRetryDelay(), 30*time.Second)
 		assert.Less(t, app.NextRetryDelay(), 33*time.Second, "a tenth of jitter")
 		var u toolcall.Unavailable
-		require.NoError(t, app.Details(&u), "whatever ends the waiting, the workflow reads why")
+		require.NoError(t, app.Details(&u), "the workflow can read the reason")
 		assert.Equal(t, "carrier-api", u.Dependency)
 	}
 }
 
 // A retryable error that the server does not retry tells a workflow less.
-func TestWait_IsARefusalWhereNobodyWouldTryAgain(t *testing.T) {
+func TestWait_IsARefusalIfNoRetryIsPossible(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]workflow.ActivityOptions{
-		"no attempt left":    {RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}},
-		"listed as final":    {RetryPolicy: &temporal.RetryPolicy{NonRetryableErrorTypes: []string{toolcall.DependencyUnavailable}}},
-		"no time left":       {ScheduleToCloseTimeout: 20 * time.Second},
-		"hardly a time left": {ScheduleToCloseTimeout: 29 * time.Second},
+		"no attempt left":      {RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}},
+		"listed as final":      {RetryPolicy: &temporal.RetryPolicy{NonRetryableErrorTypes: []string{toolcall.DependencyUnavailable}}},
+		"no time left":         {ScheduleToCloseTimeout: 20 * time.Second},
+		"too little time left": {ScheduleToCloseTimeout: 29 * time.Second},
 	} {
 		c := &clock{elapsed: time.Since(wall)}
 		p := newPlugin(t, waiting(c))
@@ -199,9 +198,9 @@ func TestWait_IsARefusalWhereNobodyWouldTryAgain(t *testing.T) {
 	}
 }
 
-// Waiting uses attempts up. Counted by their number alone, a call that had waited
-// would tell the breaker nothing, and one that fails for ever too much.
-func TestWait_LeavesTheCallThatFollowsItASample(t *testing.T) {
+// Each wait uses an attempt. By the number of its attempts, the call after a wait would not be
+// counted.
+func TestWait_TheCallAfterItIsASample(t *testing.T) {
 	t.Parallel()
 	c := &clock{}
 	p := newPlugin(t, waiting(c))

@@ -13,22 +13,22 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// registered is one activity type as a worker registered it.
+// registered is one activity type that a worker has registered.
 type registered struct {
 	taskQueue string
-	// activity and options are the arguments of the registration. One struct may
-	// register several types.
+	// activity and options are the arguments of the registration. One struct may register
+	// several types.
 	activity any
 	options  activity.RegisterOptions
 }
 
-// registrations are what the plugin's workers have registered. The zero
+// registrations are the activities that the plugin's workers have registered. The zero
 // registrations are empty.
 type registrations struct {
 	mu sync.Mutex
-	// activities are by type.
+	// activities are keyed by type.
 	activities map[string]registered
-	// dynamic: a worker takes activities of every type.
+	// dynamic: a worker accepts activities of any type.
 	dynamic bool
 	// buildID is that of the last worker that has one.
 	buildID string
@@ -49,7 +49,7 @@ func (r *registrations) addDynamic() {
 	r.dynamic = true
 }
 
-// setBuildID keeps a worker's build ID unless it is empty.
+// setBuildID sets the build ID unless id is empty.
 func (r *registrations) setBuildID(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,30 +58,28 @@ func (r *registrations) setBuildID(id string) {
 	}
 }
 
-// build gives the build ID of this process's workers; "" where they have none.
+// build returns the build ID of this process's workers, "" if they have none.
 func (r *registrations) build() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.buildID
 }
 
-// taskQueue is where an activity type of this plugin's workers runs.
+// taskQueue returns the task queue of an activity type of this plugin's workers.
 func (r *registrations) taskQueue(activityType string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.activities[activityType].taskQueue
 }
 
-// types gives every registered activity type in order. all: a worker takes every
-// type.
+// types returns the registered activity types in order. all: a worker accepts any type.
 func (r *registrations) types() (types []string, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.activities)), r.dynamic
 }
 
-// probeRegistrations gives what must be registered, by task queue, to make the
-// synthetic calls.
+// probeRegistrations returns the registrations for the synthetic calls, by task queue.
 func (p *Plugin) probeRegistrations() map[string][]registered {
 	p.registrations.mu.Lock()
 	defer p.registrations.mu.Unlock()
@@ -89,8 +87,7 @@ func (p *Plugin) probeRegistrations() map[string][]registered {
 	for name := range p.probes {
 		r, ok := p.registrations.activities[name]
 		known := slices.ContainsFunc(all[r.taskQueue], func(o registered) bool {
-			// A struct of several activities is registered once. Functions are never
-			// equal.
+			// A struct of several activities is registered once. Functions are never equal.
 			return o.options == r.options && reflect.DeepEqual(o.activity, r.activity)
 		})
 		if ok && !known {
@@ -105,8 +102,8 @@ type toolResult interface{ IsToolResult() }
 
 var toolResultType = reflect.TypeFor[toolResult]()
 
-// activityTypes gives the types under which the SDK registers a: one for a
-// function, one for each method of a struct.
+// activityTypes returns the types that the SDK registers for a: one for a function, one
+// for each method of a struct.
 func activityTypes(a any, o activity.RegisterOptions) map[string]reflect.Type {
 	v := reflect.ValueOf(a)
 	if !v.IsValid() {
@@ -126,19 +123,19 @@ func activityTypes(a any, o activity.RegisterOptions) map[string]reflect.Type {
 	return types
 }
 
-// functionName is the SDK's name for a function registered without one.
+// functionName is the SDK's name for a function that is registered without one.
 func functionName(f reflect.Value) string {
 	full := runtime.FuncForPC(f.Pointer()).Name()
 	return strings.TrimSuffix(full[strings.LastIndex(full, ".")+1:], "-fm")
 }
 
-// isTyped tells whether an activity returns a toolcall.Result.
+// isTyped reports whether an activity returns a toolcall.Result.
 func isTyped(f reflect.Type) bool {
 	return f.NumOut() == 2 && f.Out(0).Implements(toolResultType)
 }
 
-// checkRegistered names every tool and probe that no worker of the plugin has
-// registered. A dynamic activity may be any of them.
+// checkRegistered returns an error for each tool and probe that no worker of the plugin
+// has registered. A dynamic activity can be any of them.
 func (p *Plugin) checkRegistered() error {
 	known, all := p.registrations.types()
 	if all {

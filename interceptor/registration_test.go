@@ -16,7 +16,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// query is a tool's input, status what it answers.
+// query is the argument of the tools, status their result.
 type query struct {
 	ID     string `json:"id"`
 	Region string `json:"region"`
@@ -46,8 +46,8 @@ type byPointer struct{ byValue }
 
 func (*byPointer) Label(context.Context, query) (string, error) { return "", nil }
 
-// registeredBySDK are the names under which the SDK holds what was registered,
-// as its own error lists them.
+// registeredBySDK returns the names under which the SDK registered a, from the list in its
+// error.
 func registeredBySDK(t *testing.T, a any, o activity.RegisterOptions) []string {
 	t.Helper()
 	env := newSuite().NewTestActivityEnvironment()
@@ -61,7 +61,7 @@ func registeredBySDK(t *testing.T, a any, o activity.RegisterOptions) []string {
 	return names
 }
 
-func TestActivityTypes_AreTheNamesTheSDKRegisters(t *testing.T) {
+func TestActivityTypes_AreTheSDKsNames(t *testing.T) {
 	t.Parallel()
 	var values byValue
 	pointers := &byPointer{}
@@ -103,11 +103,11 @@ func TestActivityTypes_HaveTheTypeThatIsCalled(t *testing.T) {
 	types := interceptor.ActivityTypes(&byPointer{}, activity.RegisterOptions{Name: "carrier_"})
 	assert.Equal(t, reflect.TypeFor[func(context.Context, query) (string, error)](), types["carrier_Label"], "without the receiver")
 	assert.Equal(t, reflect.TypeOf(LookUp), interceptor.ActivityTypes(LookUp, activity.RegisterOptions{})["LookUp"])
-	assert.Empty(t, interceptor.ActivityTypes(nil, activity.RegisterOptions{}), "the SDK panics on it, and not here")
+	assert.Empty(t, interceptor.ActivityTypes(nil, activity.RegisterOptions{}), "the SDK panics, the plugin does not")
 }
 
-// In a plain struct a refusal would silently decode into an empty answer.
-func TestIsTyped_WhereARefusalFitsInAsAValue(t *testing.T) {
+// A plain struct would decode a refusal to an empty answer.
+func TestIsTyped_IfARefusalCanBeAValue(t *testing.T) {
 	t.Parallel()
 	type larger struct {
 		toolcall.Result[status]

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// signalTimeout bounds one signal to the server.
+	// signalTimeout limits one signal to the server.
 	signalTimeout = 5 * time.Second
-	// idle is how long a sender with nothing to send sleeps.
+	// idle is the interval of a sender that has nothing to send.
 	idle = time.Hour
 )
 
-// sender sends what the reporter decides to: trips and suspicions of this process,
-// answers to polls, and the calls of a ramp. A healthy process sends nothing.
+// sender sends what the reporter decides: trips and suspicions of this process, answers to
+// polls, and the calls of a ramp. A healthy process sends nothing.
 type sender struct {
 	plugin   *Plugin
 	interval time.Duration
@@ -32,7 +32,7 @@ type sender struct {
 	mu       sync.Mutex
 	reporter member.Reporter
 
-	// ramps is what was last sent about each key's ramp. Only run uses it.
+	// ramps is the last report about each key's ramp. Only run uses it.
 	ramps map[breaker.Key]rampReport
 	// sequence is that of the last report. Only run uses it.
 	sequence int64
@@ -50,7 +50,7 @@ func newSender(p *Plugin) *sender {
 		reporter: member.Reporter{Worker: identity(), Random: rand.Float64, Breaker: p.snapshot},
 	}
 	for _, d := range p.dependencies {
-		// Each step of a ramp is judged by its own calls.
+		// Each step of a ramp is evaluated by its own calls.
 		s.interval = min(s.interval, d.Breaker.RampStep/4)
 	}
 	return s
@@ -58,7 +58,7 @@ func newSender(p *Plugin) *sender {
 
 func (s *sender) now() time.Duration { return s.plugin.config.Clock.Elapsed() }
 
-// update changes the reporter, and wakes run to send what is due then.
+// update changes the reporter and wakes run, which sends what is due.
 func (s *sender) update(change func(r *member.Reporter, now time.Duration)) {
 	s.mu.Lock()
 	change(&s.reporter, s.now())
@@ -69,7 +69,7 @@ func (s *sender) update(change func(r *member.Reporter, now time.Duration)) {
 	}
 }
 
-// tripped takes a trip of this process.
+// tripped handles a trip of this process.
 func (s *sender) tripped(t breaker.Transition) {
 	snapshot, ok := s.plugin.snapshot(t.Key)
 	if !ok {
@@ -77,21 +77,21 @@ func (s *sender) tripped(t breaker.Transition) {
 	}
 	s.update(func(r *member.Reporter, now time.Duration) {
 		r.Tripped(now, t.Key, fleet.Report{State: t.From, Epoch: snapshot.Epoch, HoldOff: t.HoldOff, Evidence: t.Evidence},
-			s.plugin.quarantine.holds(t.Key))
+			s.plugin.quarantine.active(t.Key))
 	})
 }
 
-// closed takes that a breaker has closed.
+// closed handles the closing of a breaker.
 func (s *sender) closed(key breaker.Key) {
 	s.update(func(r *member.Reporter, _ time.Duration) { r.Closed(key) })
 }
 
-// suspected takes a breaker's suspicion, at each tick.
+// suspected handles a breaker's suspicion, at each tick.
 func (s *sender) suspected(b *breaker.Breaker, suspicion breaker.Suspicion) {
 	s.update(func(r *member.Reporter, now time.Duration) { r.Suspected(now, b.Key(), suspicion) })
 }
 
-// tableChanged takes the board's table.
+// tableChanged handles a new table of the board.
 func (s *sender) tableChanged(t fleet.Table) {
 	s.update(func(r *member.Reporter, now time.Duration) {
 		r.TableChanged(now, s.plugin.config.Clock.Now(), t, func(key breaker.Key) bool {
@@ -99,15 +99,15 @@ func (s *sender) tableChanged(t fleet.Table) {
 			return known
 		})
 		for _, e := range t.Entries {
-			if s.plugin.quarantine.holds(e.Key) {
+			if s.plugin.quarantine.active(e.Key) {
 				r.ForgetTrip(e.Key)
 			}
 		}
 	})
 }
 
-// run sends what is due, until ctx is done. Unsent trips are still sent then, each
-// with its own deadline.
+// run sends what is due, until ctx is done. Then it sends the remaining trips, each with
+// its own deadline.
 func (s *sender) run(ctx context.Context) {
 	ramps := time.NewTicker(s.interval)
 	defer ramps.Stop()
@@ -128,7 +128,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// untilDue is how long until a message may be due.
+// untilDue returns the time until a message may be due.
 func (s *sender) untilDue() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +174,8 @@ func (s *sender) send(ctx context.Context, m member.Message) error {
 	}
 }
 
-// signalWithStart sends a report to the key's outage workflow, and starts one where
-// none runs.
+// signalWithStart sends a report to the key's outage workflow, and starts that if it does
+// not run.
 func (s *sender) signalWithStart(ctx context.Context, key breaker.Key, report fleet.Report) error {
 	settings, err := s.plugin.settings(key)
 	if err != nil {
@@ -189,9 +189,9 @@ func (s *sender) signalWithStart(ctx context.Context, key breaker.Key, report fl
 	return err
 }
 
-// sendRamps reports the calls of ramps to their outage workflows: the first calls of
-// each step, then again after each RampMinSamples more. In a large fleet a sample of
-// the workers does.
+// sendRamps reports the calls of ramps to their outage workflows: the first calls of each
+// step, and again after each RampMinSamples more. In a large fleet only a sample of the
+// workers reports.
 func (s *sender) sendRamps(ctx context.Context) {
 	for _, b := range s.plugin.breakers.All() {
 		snapshot := b.Snapshot()
@@ -221,8 +221,7 @@ func (s *sender) signal(ctx context.Context, workflowID, name string, arg any) e
 	return s.plugin.control.SignalWorkflow(ctx, workflowID, "", name, arg)
 }
 
-// sign adds this worker's name, build and task queue to a report, and the next
-// sequence.
+// sign adds this worker's name, build and task queue to a report, and the next sequence.
 func (s *sender) sign(key breaker.Key, report fleet.Report) fleet.Report {
 	s.sequence = max(s.sequence+1, s.plugin.config.Clock.Now().UnixMilli())
 	report.Worker, report.Sequence, report.Build = s.reporter.Worker, s.sequence, s.plugin.registrations.build()

@@ -22,7 +22,7 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// bubbleClock is the machine's within a bubble of synctest.
+// bubbleClock is the system clock in a synctest bubble.
 type bubbleClock struct{ begun time.Time }
 
 func newBubbleClock() bubbleClock { return bubbleClock{begun: time.Now()} }
@@ -30,10 +30,10 @@ func newBubbleClock() bubbleClock { return bubbleClock{begun: time.Now()} }
 func (c bubbleClock) Now() time.Time         { return time.Now() }
 func (c bubbleClock) Elapsed() time.Duration { return time.Since(c.begun) }
 
-// server stands in for Temporal: only what a reporter calls is there.
+// server is a fake Temporal server with the calls that a sender makes.
 type server struct {
 	client.Client
-	// slow is how long the way there takes.
+	// slow is the duration of a call.
 	slow time.Duration
 
 	mu   sync.Mutex
@@ -49,7 +49,7 @@ func (s *server) DescribeTaskQueue(_ context.Context, _ string, kind enums.TaskQ
 	defer s.mu.Unlock()
 	s.counted++
 	if kind != enums.TASK_QUEUE_TYPE_ACTIVITY {
-		return nil, errors.New("not where activities are")
+		return nil, errors.New("not an activity task queue")
 	}
 	var r workflowservice.DescribeTaskQueueResponse
 	for _, name := range s.pollers {
@@ -64,7 +64,7 @@ func (s *server) poll(workers ...string) {
 	s.pollers = workers
 }
 
-// sent is one report on its way to an outage.
+// sent is one report to an outage workflow.
 type sent struct {
 	at       time.Time
 	outage   string
@@ -87,7 +87,7 @@ func (s *server) SignalWithStartWorkflow(ctx context.Context, id, name string, a
 
 func (s *server) SignalWorkflow(ctx context.Context, id, runID, name string, arg any) error {
 	if name != probeworkflow.ReportSignal || runID != "" {
-		return errors.New("not a report to an outage, whichever run it is by now")
+		return errors.New("not a report to the current run of an outage")
 	}
 	return s.take(sent{outage: id, report: arg.(fleet.Report), ended: ctx.Err() != nil})
 }
@@ -114,7 +114,7 @@ func (s *server) reports() []sent {
 	return append([]sent(nil), s.sent...)
 }
 
-// delivered are the reports that arrived.
+// delivered returns the reports that arrived.
 func (s *server) delivered() []sent {
 	var arrived []sent
 	for _, r := range s.reports() {
@@ -125,14 +125,14 @@ func (s *server) delivered() []sent {
 	return arrived
 }
 
-// process is a started plugin within a bubble, without the watcher.
+// process is a started plugin in a bubble, without the watcher.
 type process struct {
 	*interceptor.Plugin
 	*server
 	stop func()
 }
 
-// inProcess runs f in a bubble with a process.
+// inProcess calls f in a bubble with a process.
 func inProcess(t *testing.T, config func(*interceptor.Config), f func(t *testing.T, p *process)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,9 +161,9 @@ func inProcess(t *testing.T, config func(*interceptor.Config), f func(t *testing
 	})
 }
 
-func asItIs(*interceptor.Config) {}
+func unchanged(*interceptor.Config) {}
 
-// call has so many of guarded's calls end in this error.
+// call makes n calls of guarded's tool that end in this error.
 func call(t *testing.T, p *interceptor.Plugin, n int, region string, end error) {
 	t.Helper()
 	env, _ := newWorker(p, tool, failsWith(end))
@@ -172,15 +172,15 @@ func call(t *testing.T, p *interceptor.Plugin, n int, region string, end error) 
 	}
 }
 
-// fail trips guarded's breaker, with ten.
+// fail makes n failing calls. Ten trip guarded's breaker.
 func fail(t *testing.T, p *interceptor.Plugin, n int) { t.Helper(); call(t, p, n, "", httpError(503)) }
 
 func succeed(t *testing.T, p *interceptor.Plugin, n int) { t.Helper(); call(t, p, n, "", nil) }
 
-// A healthy fleet costs nothing.
-func TestReporter_OfAHealthyProcessSendsNothing(t *testing.T) {
+// A healthy process sends nothing.
+func TestSender_OfAHealthyProcessSendsNothing(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		for range 60 {
 			succeed(t, p.Plugin, 5)
 			fail(t, p.Plugin, 1)
@@ -190,16 +190,16 @@ func TestReporter_OfAHealthyProcessSendsNothing(t *testing.T) {
 	})
 }
 
-func TestReporter_StartsAnOutageWithATrip(t *testing.T) {
+func TestSender_StartsAnOutageWithATrip(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		time.Sleep(1234 * time.Millisecond)
 		fail(t, p.Plugin, 10)
 		tripped := time.Now()
 		reports := p.reports()
 		require.Len(t, reports, 1)
 		r := reports[0]
-		assert.Equal(t, tripped, r.at, "at once, not with the next interval")
+		assert.Equal(t, tripped, r.at, "at once")
 		assert.True(t, r.starting)
 		assert.Equal(t, "outage/carrier-api/eu-west", r.outage)
 		assert.Equal(t, "outage/carrier-api/eu-west", r.options.ID)
@@ -211,7 +211,7 @@ func TestReporter_StartsAnOutageWithATrip(t *testing.T) {
 		assert.NotEmpty(t, r.report.Worker)
 		assert.Positive(t, r.report.Sequence)
 		assert.Equal(t, "default-test-taskqueue", r.report.TaskQueue, "where its tools run")
-		assert.Equal(t, breaker.Closed, r.report.State, "where it stood when it tripped")
+		assert.Equal(t, breaker.Closed, r.report.State, "its state before the trip")
 		assert.Zero(t, r.report.Epoch)
 		assert.Equal(t, breaker.Counts{Samples: 10, Failures: 10}, r.report.Window)
 
@@ -220,9 +220,9 @@ func TestReporter_StartsAnOutageWithATrip(t *testing.T) {
 	})
 }
 
-func TestReporter_TellsForHowLongTheDependencyAskedToBeLeftAlone(t *testing.T) {
+func TestSender_ReportsTheRetryAfter(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		call(t, p.Plugin, 10, "", paced{503, 2 * time.Minute})
 		reports := p.reports()
 		require.Len(t, reports, 1)
@@ -230,7 +230,7 @@ func TestReporter_TellsForHowLongTheDependencyAskedToBeLeftAlone(t *testing.T) {
 	})
 }
 
-func TestReporter_TellsEachKeyOfItsOwnOutage(t *testing.T) {
+func TestSender_ReportsEachKeyToItsOwnOutage(t *testing.T) {
 	t.Parallel()
 	inProcess(t, func(c *interceptor.Config) { *c = byRegion(*c) }, func(t *testing.T, p *process) {
 		call(t, p.Plugin, 10, "us-east", httpError(503))
@@ -248,26 +248,25 @@ func TestReporter_TellsEachKeyOfItsOwnOutage(t *testing.T) {
 	})
 }
 
-// What the fleet decided is no news to it.
-func TestReporter_DoesNotTellAFleetItsOwnVerdict(t *testing.T) {
+// A verdict of the fleet is not reported back to it.
+func TestSender_DoesNotReportAVerdict(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		open(p.Plugin)
 		time.Sleep(10 * time.Second)
 		assert.Empty(t, p.reports())
 	})
 }
 
-// For as long as this process refuses calls on its own word, somebody must hear
-// of it.
-func TestReporter_RepeatsATripThatDidNotArrive(t *testing.T) {
+// As long as this process refuses calls by its own trip, the fleet must learn of it.
+func TestSender_RepeatsATripThatDidNotArrive(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		p.reach(errors.New("connection refused"))
 		fail(t, p.Plugin, 10)
 		time.Sleep(5500 * time.Millisecond)
 		assert.Empty(t, p.delivered())
-		assert.Len(t, p.reports(), 1+5, "at once, and each second")
+		assert.Len(t, p.reports(), 1+5, "at once, and every second")
 		p.reach(nil)
 		time.Sleep(10 * time.Second)
 		delivered := p.delivered()
@@ -277,13 +276,13 @@ func TestReporter_RepeatsATripThatDidNotArrive(t *testing.T) {
 		for _, r := range p.reports() {
 			sequences[r.report.Sequence] = true
 		}
-		assert.Len(t, sequences, len(p.reports()), "one that got lost on the way back is not taken for the next")
+		assert.Len(t, sequences, len(p.reports()), "each attempt has its own sequence")
 	})
 }
 
-// Admission asks the memory of its own process. In a bubble any wait would show:
-// time only passes while everybody waits.
-func TestReporter_NoCallWaitsWhileTemporalHangs(t *testing.T) {
+// Admission uses only local state. Time in a bubble passes only while all goroutines wait, so
+// any wait would show.
+func TestSender_NoCallWaitsWhileTemporalHangs(t *testing.T) {
 	t.Parallel()
 	inProcess(t, func(c *interceptor.Config) { *c = byRegion(*c) }, func(t *testing.T, p *process) {
 		p.slow = time.Hour
@@ -303,10 +302,10 @@ func TestReporter_NoCallWaitsWhileTemporalHangs(t *testing.T) {
 	})
 }
 
-// The report that is on its way is not the newest any more: that one follows.
-func TestReporter_TellsOfATripThatComesWhileItTells(t *testing.T) {
+// A trip during the sending of a report is reported too.
+func TestSender_ReportsATripDuringAReport(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		p.slow = time.Second
 		fail(t, p.Plugin, 10)
 		synctest.Wait()
@@ -320,11 +319,10 @@ func TestReporter_TellsOfATripThatComesWhileItTells(t *testing.T) {
 	})
 }
 
-// Once it lets calls pass again there is nothing to tell: the report would open
-// an outage of a healthy dependency.
-func TestReporter_DropsATripThatIsOver(t *testing.T) {
+// After the breaker has moved on, its report would open an outage of a healthy dependency.
+func TestSender_DropsATripThatIsOver(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		p.reach(errors.New("connection refused"))
 		fail(t, p.Plugin, 10)
 		time.Sleep(time.Hour)
@@ -335,11 +333,10 @@ func TestReporter_DropsATripThatIsOver(t *testing.T) {
 	})
 }
 
-// The last calls of a worker that stops are told too, by a context that is not
-// over.
-func TestReporter_SendsWhatIsLeftAsItStops(t *testing.T) {
+// The last trips of a worker that stops are sent with a context that is not cancelled.
+func TestSender_SendsTheRestWhenItStops(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		p.reach(errors.New("connection refused"))
 		fail(t, p.Plugin, 10)
 		require.NotEmpty(t, p.reports())
@@ -351,56 +348,56 @@ func TestReporter_SendsWhatIsLeftAsItStops(t *testing.T) {
 	})
 }
 
-// recovering lets the fleet put guarded's breaker onto the ramp.
+// recovering puts guarded's breaker onto the ramp by a verdict.
 func recovering(p *interceptor.Plugin, epoch int64, step int, outage string) {
 	p.Apply(fleet.Table{Entries: []fleet.Entry{{Key: key, Verdict: breaker.Verdict{
 		State: breaker.Recovering, Epoch: epoch, Share: 100, Step: step, Next: time.Now().Add(15 * time.Second), Outage: outage,
 	}}}})
 }
 
-// A step is judged on its own calls, so they are told while it lasts: the first
-// at once, then each time the minimum has ended again.
-func TestReporter_TellsHowTheRampFares(t *testing.T) {
+// A step is evaluated by its own calls. The first is reported at once, then each time the
+// minimum of calls has ended again.
+func TestSender_ReportsTheCallsOfTheRamp(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		recovering(p.Plugin, 7, 0, "outage/carrier-api/eu-west")
 		time.Sleep(1500 * time.Millisecond)
-		assert.Empty(t, p.reports(), "nothing to tell yet")
-		told := func(n int) fleet.Report {
+		assert.Empty(t, p.reports(), "nothing to report yet")
+		reported := func(n int) fleet.Report {
 			t.Helper()
 			time.Sleep(time.Second)
 			reports := p.reports()
 			require.Len(t, reports, n)
-			assert.False(t, reports[n-1].starting, "one that is over is not started again")
+			assert.False(t, reports[n-1].starting, "an outage that has ended is not started again")
 			assert.Equal(t, "outage/carrier-api/eu-west", reports[n-1].outage)
 			return reports[n-1].report
 		}
 		succeed(t, p.Plugin, 1)
-		first := told(1)
+		first := reported(1)
 		assert.Equal(t, breaker.Recovering, first.State)
 		assert.Equal(t, int64(7), first.Epoch)
 		assert.Equal(t, 1, first.Ramp)
 		assert.Equal(t, breaker.Counts{Samples: 1}, first.Window)
 		succeed(t, p.Plugin, 4)
-		told(1)
+		reported(1)
 		succeed(t, p.Plugin, 1)
-		second := told(2)
+		second := reported(2)
 		assert.Equal(t, 6, second.Ramp, "all since the ramp began")
 		assert.Greater(t, second.Sequence, first.Sequence)
 		assert.Equal(t, first.Worker, second.Worker)
-		// The next step's first call is told again: the step waits for it.
+		// The next step waits for its first call, so that is reported at once.
 		recovering(p.Plugin, 8, 1, "outage/carrier-api/eu-west")
-		told(2)
+		reported(2)
 		succeed(t, p.Plugin, 1)
-		third := told(3)
+		third := reported(3)
 		assert.Equal(t, int64(8), third.Epoch)
 		assert.Equal(t, 7, third.Ramp)
 	})
 }
 
-func TestReporter_TellsARampAgainThatDidNotArrive(t *testing.T) {
+func TestSender_RepeatsARampReportThatDidNotArrive(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		recovering(p.Plugin, 7, 0, "outage/carrier-api/eu-west")
 		p.reach(errors.New("connection refused"))
 		succeed(t, p.Plugin, 1)
@@ -412,10 +409,10 @@ func TestReporter_TellsARampAgainThatDidNotArrive(t *testing.T) {
 	})
 }
 
-// A trip on the ramp is a trip, told with the verdict it is about.
-func TestReporter_TellsATripOnTheRamp(t *testing.T) {
+// A trip on the ramp is reported with the epoch of its verdict.
+func TestSender_ReportsATripOnTheRamp(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		recovering(p.Plugin, 7, 0, "outage/carrier-api/eu-west")
 		fail(t, p.Plugin, 5)
 		reports := p.reports()
@@ -427,10 +424,10 @@ func TestReporter_TellsATripOnTheRamp(t *testing.T) {
 	})
 }
 
-// A breaker that goes its way alone has nobody to tell.
-func TestReporter_DoesNotTellOfARampOfItsOwn(t *testing.T) {
+// A breaker without an outage workflow has nothing to report to.
+func TestSender_DoesNotReportALocalRamp(t *testing.T) {
 	t.Parallel()
-	inProcess(t, asItIs, func(t *testing.T, p *process) {
+	inProcess(t, unchanged, func(t *testing.T, p *process) {
 		recovering(p.Plugin, 7, 0, "")
 		succeed(t, p.Plugin, 20)
 		time.Sleep(5 * time.Second)
@@ -438,12 +435,12 @@ func TestReporter_DoesNotTellOfARampOfItsOwn(t *testing.T) {
 	})
 }
 
-// The workers of one process are told apart by its plugins.
-func TestReporter_SignsWithANameOfItsOwn(t *testing.T) {
+// A process may have several plugins.
+func TestSender_EachPluginHasItsOwnName(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for range 2 {
-		inProcess(t, asItIs, func(t *testing.T, p *process) {
+		inProcess(t, unchanged, func(t *testing.T, p *process) {
 			fail(t, p.Plugin, 10)
 			names = append(names, p.reports()[0].report.Worker)
 		})

@@ -7,8 +7,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/fleet"
 )
 
-// apply takes the board's table. A verdict about a key that this process has not
-// called yet is applied as well.
+// apply applies the verdicts of the board, including those for keys that this process has
+// not called yet.
 func (p *Plugin) apply(t fleet.Table) {
 	for _, e := range t.Entries {
 		d, ok := p.dependency(e.Key.Dependency)
@@ -29,16 +29,16 @@ func (p *Plugin) apply(t fleet.Table) {
 	p.sender.tableChanged(t)
 }
 
-// suspected takes a breaker's suspicion, at each tick.
+// suspected handles a breaker's suspicion, at each tick.
 func (p *Plugin) suspected(b *breaker.Breaker, s breaker.Suspicion) {
 	p.sender.suspected(b, s)
 	if d, ok := p.dependency(b.Key().Dependency); ok {
-		// Counts the other workers in time for a trip.
+		// The number of other workers is then known in time for a trip.
 		p.quarantine.othersPoll(p.registrations.taskQueue(d.Tools[0]))
 	}
 }
 
-// transition takes each change of state of each breaker, in order.
+// transition handles each transition of each breaker, in order.
 func (p *Plugin) transition(t breaker.Transition) {
 	fields := []any{"dependency", t.Key.Dependency, "region", t.Key.Region, "from", t.From.String(), "to", t.To.String()}
 	switch {

@@ -39,7 +39,7 @@ func TestAwaitRecovery_EndsWhenTheDependencyHasRecovered(t *testing.T) {
 	var keys []breaker.Key
 	env := waitingWith(func(_ context.Context, key breaker.Key) error {
 		if keys = append(keys, key); len(keys) < 4 {
-			return temporal.NewApplicationErrorWithOptions("", "Parked", temporal.ApplicationErrorOptions{NextRetryDelay: time.Minute})
+			return temporal.NewApplicationErrorWithOptions("", "Waiting", temporal.ApplicationErrorOptions{NextRetryDelay: time.Minute})
 		}
 		return nil
 	})
@@ -75,7 +75,7 @@ func TestAwaitRecovery_ReturnsFalseAtItsTimeout(t *testing.T) {
 	for name, end := range map[string]error{
 		"ended by the activity":     temporal.NewNonRetryableApplicationError("", toolcall.StillUnavailable, nil),
 		"ended by the server":       temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, nil),
-		"ended in its last failure": temporal.NewApplicationErrorWithOptions("", "Parked", temporal.ApplicationErrorOptions{NextRetryDelay: 25 * time.Minute}),
+		"ended in its last failure": temporal.NewApplicationErrorWithOptions("", "Waiting", temporal.ApplicationErrorOptions{NextRetryDelay: 25 * time.Minute}),
 		"another error":             errors.New("frontend is busy"),
 	} {
 		t.Run(name, func(t *testing.T) {

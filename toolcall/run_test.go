@@ -236,10 +236,10 @@ func TestRun_RemembersEachTaskQueueSeparately(t *testing.T) {
 	t.Parallel()
 	env := newAgentEnv(refuse(shared()))
 	env.within(t, toolcall.Run{}, func(ctx workflow.Context) {
-		elsewhere := workflow.WithTaskQueue(ctx, "us-east")
+		otherQueue := workflow.WithTaskQueue(ctx, "us-east")
 		for range 2 {
 			call(ctx, tool, query{})
-			call(elsewhere, tool, query{})
+			call(otherQueue, tool, query{})
 		}
 	})
 	assert.Equal(t, map[string]int{tool: 2}, env.started)

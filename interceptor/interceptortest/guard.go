@@ -1,5 +1,5 @@
-// Package interceptortest tests agents behind the circuit breaker without a
-// server, in the SDK's test environments:
+// Package interceptortest puts the circuit breaker into the SDK's test environments, for
+// tests of agents without a server:
 //
 //	guard := interceptortest.New(t, config)
 //	env.SetWorkerOptions(guard.Options())
@@ -7,10 +7,14 @@
 //	guard.Open("carrier-api", "eu-west")
 //	env.ExecuteWorkflow(SupportTicket, ticket)
 //
-// Register a function for a tool, or mock it with a function
-// (env.OnActivity(…).Return(func …)). A mock that returns plain values skips every
-// interceptor, the breaker as well: a test in which the breaker saw no call at all
-// fails.
+// # Rules
+//
+//   - Register a function for each tool, or mock the tool with a function:
+//     env.OnActivity(…).Return(func …).
+//   - A mock that returns plain values bypasses all interceptors, and so the breaker. A test
+//     in which the breaker saw no call of a guarded tool fails.
+//   - The breaker decides by itself. There are no workflows and no fleet.
+//   - Breakers use the real clock, not the time of the environment.
 package interceptortest
 
 import (
@@ -27,8 +31,8 @@ import (
 	"github.com/toolbreaker/toolbreaker/interceptor"
 )
 
-// Guard is the breaker's plugin in a test environment: it decides by itself, with
-// no fleet and no workflows of its own.
+// Guard is the breaker's plugin in a test environment. Its methods may be called
+// concurrently.
 type Guard struct {
 	t      testing.TB
 	plugin *interceptor.Plugin
@@ -38,8 +42,8 @@ type Guard struct {
 	epoch int64
 }
 
-// New makes a guard for one environment. When the test ends and no call of a
-// guarded tool has come by, it fails the test.
+// New makes a guard for one test. It fails the test at once if config is invalid, and at the
+// end if no call of a guarded tool has reached the breaker.
 func New(t testing.TB, config interceptor.Config) *Guard {
 	t.Helper()
 	plugin, err := interceptor.NewPlugin(nil, config)
@@ -65,13 +69,13 @@ func New(t testing.TB, config interceptor.Config) *Guard {
 	return g
 }
 
-// Options are for SetWorkerOptions of the environment. Add to them what the
-// workers have besides.
+// Options returns options for SetWorkerOptions of the environment. Other options of the
+// workers can be added.
 func (g *Guard) Options() worker.Options {
 	return worker.Options{Plugins: []worker.Plugin{unstarted{guard: g}}}
 }
 
-// Open opens a breaker, as a verdict of a fleet does, for a cooldown of 30 s.
+// Open opens a breaker with a cooldown of 30 s, like a verdict of the fleet.
 func (g *Guard) Open(dependency, region string) {
 	g.t.Helper()
 	now := time.Now()
@@ -104,14 +108,14 @@ func (g *Guard) apply(dependency, region string, v breaker.Verdict) {
 	b.Apply(v)
 }
 
-// Calls is how many calls of a tool have come by, refused ones included.
+// Calls returns the number of calls of a tool, including refused ones.
 func (g *Guard) Calls(tool string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.calls[tool]
 }
 
-// Breaker gives a snapshot of a breaker.
+// Breaker returns a snapshot of a breaker.
 func (g *Guard) Breaker(dependency, region string) breaker.Snapshot {
 	g.t.Helper()
 	b, err := g.plugin.Breaker(dependency, region)
@@ -121,8 +125,8 @@ func (g *Guard) Breaker(dependency, region string) breaker.Snapshot {
 	return b.Snapshot()
 }
 
-// unstarted is the plugin without what starting it takes: a server. What it counts
-// has not come by the breaker yet.
+// unstarted is the plugin without its start, which needs a server. It puts counter in front of
+// the breaker.
 type unstarted struct {
 	worker.PluginBase
 	guard *Guard

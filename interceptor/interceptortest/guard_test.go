@@ -48,7 +48,7 @@ func run(t *testing.T, env *testsuite.TestWorkflowEnvironment) (text string) {
 	return text
 }
 
-func TestGuard_IsTheBreakerOfTheEnvironment(t *testing.T) {
+func TestGuard_OpensAndClosesTheBreaker(t *testing.T) {
 	t.Parallel()
 	guard := interceptortest.New(t, config)
 	env := func() *testsuite.TestWorkflowEnvironment {
@@ -67,7 +67,7 @@ func TestGuard_IsTheBreakerOfTheEnvironment(t *testing.T) {
 	assert.Equal(t, int64(1), guard.Breaker("carrier-api", "eu-west").Refused)
 }
 
-func TestGuard_SeesAToolThatIsMockedByAFunction(t *testing.T) {
+func TestGuard_GuardsAToolThatIsMockedByAFunction(t *testing.T) {
 	t.Parallel()
 	guard := interceptortest.New(t, config)
 	env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
@@ -78,7 +78,7 @@ func TestGuard_SeesAToolThatIsMockedByAFunction(t *testing.T) {
 	assert.Equal(t, 1, guard.Calls(tool))
 }
 
-// recorder is a test that may fail.
+// recorder records the errors of a test.
 type recorder struct {
 	testing.TB
 	errors   []string
@@ -91,9 +91,8 @@ func (r *recorder) Error(args ...any) {
 	r.errors = append(r.errors, fmt.Sprint(args...))
 }
 
-// A mock with plain values skips interceptors: the test would pass whatever the
-// breaker does.
-func TestGuard_FailsATestInWhichItSawNoCall(t *testing.T) {
+// A mock with plain values bypasses the breaker, so such a test would always pass.
+func TestGuard_FailsATestWithoutACall(t *testing.T) {
 	t.Parallel()
 	r := &recorder{TB: t}
 	guard := interceptortest.New(r, config)
@@ -102,7 +101,7 @@ func TestGuard_FailsATestInWhichItSawNoCall(t *testing.T) {
 	env.RegisterActivityWithOptions(status, activity.RegisterOptions{Name: tool})
 	env.OnActivity(tool, mock.Anything).Return("mocked", nil)
 	guard.Open("carrier-api", "eu-west")
-	assert.Equal(t, `"mocked"`, run(t, env), "though the breaker is open")
+	assert.Equal(t, `"mocked"`, run(t, env), "the breaker is open but bypassed")
 	for _, f := range r.cleanups {
 		f()
 	}
