@@ -11,18 +11,18 @@ type Counts struct {
 	Slow int `json:"slow"`
 }
 
-// Add returns the sum of c and o.
-func (c Counts) Add(o Counts) Counts {
+// add returns the sum of c and o.
+func (c Counts) add(o Counts) Counts {
 	return Counts{Samples: c.Samples + o.Samples, Failures: c.Failures + o.Failures, Slow: c.Slow + o.Slow}
 }
 
-// Sub returns c without o.
-func (c Counts) Sub(o Counts) Counts {
+// sub returns c without o.
+func (c Counts) sub(o Counts) Counts {
 	return Counts{Samples: c.Samples - o.Samples, Failures: c.Failures - o.Failures, Slow: c.Slow - o.Slow}
 }
 
-// FailureRate returns the share of failed calls, 0 without calls.
-func (c Counts) FailureRate() float64 {
+// failureRate returns the share of failed calls, 0 without calls.
+func (c Counts) failureRate() float64 {
 	if c.Samples == 0 {
 		return 0
 	}

@@ -114,14 +114,6 @@ func (d *Distribution) Add(latency time.Duration, calls int) {
 	d.max = max(d.max, latency)
 }
 
-// Merge adds the latencies of o to d.
-func (d *Distribution) Merge(o *Distribution) {
-	for i, n := range o.buckets {
-		d.buckets[i] += n
-	}
-	d.max = max(d.max, o.max)
-}
-
 // Count returns how many calls d holds.
 func (d *Distribution) Count() int { return d.over(-1) }
 

@@ -157,10 +157,10 @@ func checkWindow(t testing.TB, next func(limit int64) int64) {
 		var total, fast Counts
 		for _, one := range list {
 			if one.index >= index-windowSlices {
-				total = total.Add(one.Counts)
+				total = total.add(one.Counts)
 			}
 			if one.index >= index-int64(s.fastSlices) {
-				fast = fast.Add(one.Counts)
+				fast = fast.add(one.Counts)
 			}
 		}
 		if w.total != total || w.fast != fast {

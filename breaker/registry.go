@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// DefaultMaxKeys is the limit of a registry whose MaxKeys is 0.
-const DefaultMaxKeys = 100_000
+// defaultMaxKeys is the limit of a registry whose MaxKeys is 0.
+const defaultMaxKeys = 100_000
 
 // Registry holds a process's breakers by key. All methods may be called
 // concurrently.
 type Registry struct {
-	// MaxKeys limits the number of breakers. 0 means [DefaultMaxKeys]. At the limit, a
+	// MaxKeys limits the number of breakers. 0 means 100,000. At the limit, a
 	// new key replaces the least recently used one that is closed and has no call in
 	// flight. The time of use is exact to a slice of the window. If there is no such
 	// key, new keys are not guarded: their calls pass and are not counted. The registry
@@ -107,7 +107,7 @@ func (r *Registry) maxKeys() int {
 	if r.MaxKeys > 0 {
 		return r.MaxKeys
 	}
-	return DefaultMaxKeys
+	return defaultMaxKeys
 }
 
 // evictPause is how long a registry without an idle key waits before it looks again.

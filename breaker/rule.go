@@ -17,12 +17,12 @@ type Evidence struct {
 
 // Add returns the sum of e and o.
 func (e Evidence) Add(o Evidence) Evidence {
-	return Evidence{Window: e.Window.Add(o.Window), Fast: e.Fast.Add(o.Fast), Hung: e.Hung + o.Hung, Ramp: e.Ramp + o.Ramp}
+	return Evidence{Window: e.Window.add(o.Window), Fast: e.Fast.add(o.Fast), Hung: e.Hung + o.Hung, Ramp: e.Ramp + o.Ramp}
 }
 
 // Sub returns e without o.
 func (e Evidence) Sub(o Evidence) Evidence {
-	return Evidence{Window: e.Window.Sub(o.Window), Fast: e.Fast.Sub(o.Fast), Hung: e.Hung - o.Hung, Ramp: e.Ramp - o.Ramp}
+	return Evidence{Window: e.Window.sub(o.Window), Fast: e.Fast.sub(o.Fast), Hung: e.Hung - o.Hung, Ramp: e.Ramp - o.Ramp}
 }
 
 // Judge reports whether e trips a breaker with configuration c, and why. A breaker

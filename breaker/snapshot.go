@@ -60,7 +60,7 @@ func (b *Breaker) Snapshot() Snapshot {
 	e := b.evidenceAt(now)
 	s := Snapshot{
 		Key: b.key, State: b.state, Mode: b.settings.Mode, Since: b.since,
-		Evidence: e, FailureRate: e.Window.FailureRate(),
+		Evidence: e, FailureRate: e.Window.failureRate(),
 		Epoch: b.epoch, Edges: b.edges, Counted: b.counted,
 		Refused: b.refused.sum(), Late: b.late, DoneTwice: b.doneTwice, Abandoned: b.abandoned,
 	}

@@ -59,7 +59,7 @@ func Suggest(c Config, windows []Observation) Suggestion {
 	rates := make([]float64, len(telling))
 	for i := range telling {
 		quantiles[i] = telling[i].Latencies.Quantile(c.Quantile)
-		rates[i] = telling[i].FailureRate()
+		rates[i] = telling[i].failureRate()
 	}
 	slices.Sort(quantiles)
 	slices.Sort(rates)

@@ -42,9 +42,9 @@ func (w *window) recordAt(index int64, c Counts) {
 	s.samples += uint32(c.Samples)
 	s.failures += uint32(c.Failures)
 	s.slow += uint32(c.Slow)
-	w.total = w.total.Add(c)
+	w.total = w.total.add(c)
 	if index >= w.current-int64(w.fastSlices) {
-		w.fast = w.fast.Add(c)
+		w.fast = w.fast.add(c)
 	}
 }
 
@@ -60,11 +60,11 @@ func (w *window) advance(now time.Duration) {
 	for w.current < target {
 		// The order matters: with the longest fast horizon, both slices have the same place.
 		if leaving := w.current - int64(w.fastSlices); leaving >= 0 {
-			w.fast = w.fast.Sub(w.at(leaving).counts())
+			w.fast = w.fast.sub(w.at(leaving).counts())
 		}
 		w.current++
 		oldest := w.at(w.current)
-		w.total = w.total.Sub(oldest.counts())
+		w.total = w.total.sub(oldest.counts())
 		*oldest = slice{}
 	}
 }

@@ -1,8 +1,3 @@
-// Package orders is an example of a tool: a shop's order lookup as a Temporal activity.
-// It is a dependency of its own, which keeps working while the carrier's API is down.
-//
-//	tools := &orders.Tools{BaseURL: "https://orders.example"}
-//	tools.Register(w) // w is a worker.Worker
 package orders
 
 import (
@@ -14,7 +9,6 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/toolbreaker/toolbreaker/activities/internal/httptool"
-	"github.com/toolbreaker/toolbreaker/toolerror"
 )
 
 // Dependency is the name of the tool's dependency.
@@ -45,17 +39,13 @@ type Tools struct {
 	Timeout time.Duration // timeout of one call; 0: 30 seconds
 }
 
-// HTTPError is a response other than 2xx. carrier.HTTPError describes its fields and
-// the errors that an activity returns.
-type HTTPError = toolerror.HTTP
-
 // Register registers the tool under its activity type.
 func (t *Tools) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(t.LookupOrder, activity.RegisterOptions{Name: LookupOrder})
 }
 
 // LookupOrder returns an order by its ID. For an unknown ID it returns a non-retryable
-// error of type NotFound.
+// error of type NotFound. Other errors are as in package carrier.
 func (t *Tools) LookupOrder(ctx context.Context, q Query) (Order, error) {
 	if err := httptool.CheckID("order_id", q.OrderID); err != nil {
 		return Order{}, err
