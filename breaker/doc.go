@@ -2,6 +2,17 @@
 // use Temporal and does no I/O. Its only goroutine is the one of [Registry.Run],
 // which its caller starts.
 //
+//	registry := breaker.NewRegistry(breaker.SystemClock(), nil)
+//	go registry.Run(ctx, 250*time.Millisecond)
+//	b := registry.Get(breaker.Key{Dependency: "carrier-api", Region: "eu-west"}, breaker.Config{})
+//
+//	permit, refusal := b.Allow(breaker.Call{Tool: "get_delivery_status", Attempt: 1})
+//	if refusal != nil {
+//		return fmt.Errorf("%v until %v", refusal.State, refusal.RetryAt)
+//	}
+//	err := call()
+//	permit.Done(outcomeOf(err)) // breaker.Success, Failure or Ignored
+//
 // # States
 //
 // A [Breaker] moves between four states by itself. Operators can force two more:

@@ -1,5 +1,8 @@
 // Package fleet combines the evidence of many workers into one verdict for all of
-// them.
+// them. Workers with the plugin of package interceptor use it; other code needs it only
+// to read reports and verdicts, or to judge evidence of its own:
+//
+//	reason, down := fleet.Judge(config.Judge, reports)
 //
 // Everything in this package is deterministic: it reads no wall clock, draws no
 // random number and starts no goroutine. So workflows may call all of it. Package

@@ -101,7 +101,7 @@ func (o *outage) startPoll(ctx workflow.Context, oneIn int) fleet.Poll {
 		ScheduleToCloseTimeout: 2 * pollDeadline,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
 		Summary:                summary,
-	}), PollActivity, PollInput{Poll: poll, OneIn: oneIn, Reported: len(o.reports.All())}).Get(ctx, &poll)
+	}), pollActivity, pollInput{Poll: poll, OneIn: oneIn, Reported: len(o.reports.All())}).Get(ctx, &poll)
 	if err == nil {
 		o.fleet = poll.Workers
 	}

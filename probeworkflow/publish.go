@@ -39,7 +39,7 @@ func (o *outage) publish(ctx workflow.Context, e fleet.Entry) workflow.Future {
 		ScheduleToCloseTimeout: time.Minute,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second},
 		Summary:                e.Verdict.State.String(),
-	}), PublishActivity, e)
+	}), publishActivity, e)
 }
 
 // publishDismissed publishes that the dependency is not down, and which workers are
@@ -91,7 +91,7 @@ func (o *outage) findSearchAttributes(ctx workflow.Context) {
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:                "check the search attributes",
 	})
-	err := workflow.ExecuteActivity(ctx, SearchAttributesActivity).Get(ctx, &o.searchable)
+	err := workflow.ExecuteActivity(ctx, searchAttributesActivity).Get(ctx, &o.searchable)
 	if err == nil && o.searchable {
 		o.show(ctx, o.name)
 	}

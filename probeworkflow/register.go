@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// PublishActivity sends the board a verdict.
-	PublishActivity = "BreakerPublish"
-	// PollActivity puts a poll of the fleet on the board.
-	PollActivity = "BreakerPoll"
-	// SearchAttributesActivity returns whether the namespace has the search attributes
+	// publishActivity sends the board a verdict.
+	publishActivity = "BreakerPublish"
+	// pollActivity puts a poll of the fleet on the board.
+	pollActivity = "BreakerPoll"
+	// searchAttributesActivity returns whether the namespace has the search attributes
 	// of outages.
-	SearchAttributesActivity = "BreakerSearchAttributes"
+	searchAttributesActivity = "BreakerSearchAttributes"
 )
 
 // Register registers the board, outage and probe workflows, and their activities,
@@ -39,10 +39,10 @@ func Register(r worker.Registry, c client.Client, taskQueue string, settings fun
 	r.RegisterWorkflowWithOptions(Outage, name(OutageWorkflow))
 	r.RegisterWorkflowWithOptions(Probe, name(ProbeWorkflow))
 	a := activities{client: c, taskQueue: taskQueue, settings: settings}
-	r.RegisterActivityWithOptions(a.publish, activity.RegisterOptions{Name: PublishActivity})
-	r.RegisterActivityWithOptions(a.poll, activity.RegisterOptions{Name: PollActivity})
+	r.RegisterActivityWithOptions(a.publish, activity.RegisterOptions{Name: publishActivity})
+	r.RegisterActivityWithOptions(a.poll, activity.RegisterOptions{Name: pollActivity})
 	r.RegisterActivityWithOptions(a.suspect, activity.RegisterOptions{Name: fleet.SuspectActivity})
-	r.RegisterActivityWithOptions(a.searchAttributes, activity.RegisterOptions{Name: SearchAttributesActivity})
+	r.RegisterActivityWithOptions(a.searchAttributes, activity.RegisterOptions{Name: searchAttributesActivity})
 }
 
 type activities struct {
@@ -70,8 +70,8 @@ func (a activities) suspect(ctx context.Context, key breaker.Key) error {
 	return err
 }
 
-// PollInput is a poll and how to put it on the board.
-type PollInput struct {
+// pollInput is a poll and how to put it on the board.
+type pollInput struct {
 	Poll fleet.Poll `json:"poll"`
 	// OneIn is that of [fleet.Poll]; 0: by the fleet's size.
 	OneIn int `json:"one_in,omitempty"`
@@ -81,7 +81,7 @@ type PollInput struct {
 
 // poll counts the fleet and puts the poll on the board, unless all workers have
 // reported. It returns the poll as it was put there.
-func (a activities) poll(ctx context.Context, in PollInput) (fleet.Poll, error) {
+func (a activities) poll(ctx context.Context, in pollInput) (fleet.Poll, error) {
 	p := in.Poll
 	var err error
 	if p.Workers, err = a.workers(ctx); err != nil {

@@ -17,9 +17,9 @@ const (
 	maxAnswerInterval = 2 * time.Second
 )
 
-// AnswerDelay returns the delay before a worker's n-th answer to a poll, since the
+// answerDelay returns the delay before a worker's n-th answer to a poll, since the
 // answer before it. n counts from 0. u is random in [0, 1).
-func AnswerDelay(n int, u float64) time.Duration {
+func answerDelay(n int, u float64) time.Duration {
 	if n == 0 {
 		return time.Duration(u * float64(maxAnswerSpread))
 	}
@@ -34,21 +34,21 @@ const (
 	delayedFleet = 1000
 )
 
-// ReportDelay returns the delay before a worker reports a trip or a suspicion. All
+// reportDelay returns the delay before a worker reports a trip or a suspicion. All
 // workers see an outage at the same time, and one report is enough. u is random in
 // [0, 1).
 //
 // Long delays are exponentially more likely. Of ten workers the first reports after
 // two thirds of the longest delay, of a thousand after a tenth. In both cases only
 // a few others report soon after.
-func ReportDelay(u float64) time.Duration {
+func reportDelay(u float64) time.Duration {
 	return time.Duration(math.Log(1+u*(delayedFleet-1)) / math.Log(delayedFleet) * float64(maxReportDelay))
 }
 
-// hintBackoff is the first pause after a hint that had no effect.
-const hintBackoff = 5 * time.Second
+// firstHintBackoff is the first pause after a hint that had no effect.
+const firstHintBackoff = 5 * time.Second
 
-// HintBackoff returns the pause after the n-th consecutive hint or suspicion of a
+// hintBackoff returns the pause after the n-th consecutive hint or suspicion of a
 // worker about a key that had no effect. n counts from 0. The pause doubles up to
 // an hour, so that lasting noise costs each worker one signal an hour.
-func HintBackoff(n int) time.Duration { return min(hintBackoff<<min(n, 20), time.Hour) }
+func hintBackoff(n int) time.Duration { return min(firstHintBackoff<<min(n, 20), time.Hour) }

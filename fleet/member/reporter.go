@@ -118,9 +118,9 @@ func (r *Reporter) Tripped(now time.Duration, key breaker.Key, evidence fleet.Re
 	if known {
 		return
 	}
-	k.unsentTrip, k.sendTripAt = &evidence, now+ReportDelay(r.Random())
+	k.unsentTrip, k.sendTripAt = &evidence, now+reportDelay(r.Random())
 	if k.poll != nil {
-		k.nextAnswer = min(k.nextAnswer, now+AnswerDelay(0, r.Random()))
+		k.nextAnswer = min(k.nextAnswer, now+answerDelay(0, r.Random()))
 	}
 }
 
@@ -143,7 +143,7 @@ func (r *Reporter) Suspected(now time.Duration, key breaker.Key, s breaker.Suspi
 	k := r.of(key)
 	k.suspicion, k.suspectedAt = s, now
 	if !k.suspicionPending && (now >= k.mutedUntil || s > k.strongest) {
-		k.sendSuspicionAt, k.suspicionPending = now+ReportDelay(r.Random()), true
+		k.sendSuspicionAt, k.suspicionPending = now+reportDelay(r.Random()), true
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *Reporter) TableChanged(now time.Duration, wall time.Time, t fleet.Table
 		open[p.Key] = true
 		if k := r.of(p.Key); p.Round > k.round {
 			k.poll, k.round, k.answers, k.sampled = &p, p.Round, 0, p.Includes(r.Worker)
-			k.nextAnswer = now + AnswerDelay(0, r.Random())
+			k.nextAnswer = now + answerDelay(0, r.Random())
 			k.pollExpires = now + min(max(p.Until.Sub(wall), 0), maxPollTime)
 		}
 	}
@@ -273,7 +273,7 @@ func (r *Reporter) suspicion(now time.Duration, k *keyState, s breaker.Snapshot)
 	if now-k.suspectedAt > suspicionLifetime || k.isPolled(now) || k.unsentTrip != nil || s.State != breaker.Closed {
 		return Message{}, false
 	}
-	k.mutedUntil = now + HintBackoff(k.ineffective)
+	k.mutedUntil = now + hintBackoff(k.ineffective)
 	k.ineffective++
 	k.strongest = max(k.strongest, k.suspicion)
 	if k.suspicion == breaker.WeakSuspicion {
@@ -287,7 +287,7 @@ func (r *Reporter) suspicion(now time.Duration, k *keyState, s breaker.Snapshot)
 func (r *Reporter) answer(now time.Duration, k *keyState, s breaker.Snapshot) (Message, bool) {
 	first := k.answers == 0
 	k.answers++
-	k.nextAnswer = now + AnswerDelay(k.answers, r.Random())
+	k.nextAnswer = now + answerDelay(k.answers, r.Random())
 	m := Message{Kind: AnswerMessage, Key: s.Key, Poll: *k.poll}
 	m.Report = fleet.Report{State: s.State, Epoch: s.Epoch, Evidence: s.Evidence}
 	if s.DecidedLocally() && k.lastTrip != nil {

@@ -1,0 +1,7 @@
+package member
+
+var (
+	AnswerDelay = answerDelay
+	ReportDelay = reportDelay
+	HintBackoff = hintBackoff
+)

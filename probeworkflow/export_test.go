@@ -1,0 +1,9 @@
+package probeworkflow
+
+const (
+	PublishActivity          = publishActivity
+	PollActivity             = pollActivity
+	SearchAttributesActivity = searchAttributesActivity
+)
+
+type PollInput = pollInput
