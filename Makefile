@@ -1,22 +1,19 @@
-.PHONY: demo test test-newer-sdk bench sim push histories lint
+.PHONY: demo test test-all test-newer-sdk bench sim push histories lint
 
 modules = ./... ./tests/... ./tests/bench/... ./tests/model/... ./tests/sim/... ./worker/...
 
-# The story of an outage on an embedded Temporal server, in about a minute.
+# An outage on an embedded Temporal server, in about a minute.
 demo:
 	go run ./worker demo
 
-# Every test of every module under the race detector (but for simulated fleets, each
-# of one goroutine, and what starts processes), and 100,000 random stories of the
-# breaker against its reference model. The end-to-end tests, and those of
-# real processes, have the machine to themselves, one after the other: a carrier
-# that waits for a processor is slow, and a slow one does not recover.
+# Every package under the race detector, end-to-end tests and fleets of processes
+# included, and 100,000 random sequences of the breaker against its reference model.
 test:
-	go test -race $$(go list $(modules) | grep -v -e /tests/e2e -e /tests/processes -e /tests/sim)
-	go test ./tests/sim/...
-	go test -race -parallel 1 -timeout 40m ./tests/e2e/...
-	go test -timeout 20m ./tests/processes/...
-	go test ./tests/model -rapid.checks=100000
+	tests/run.sh quick
+
+# What make test leaves out besides: each proof with more rounds, and required times.
+test-all: test
+	tests/run.sh full
 
 # The library with a newer SDK than the embedded server compiles with.
 newer_sdk = v1.51.0
@@ -29,8 +26,8 @@ test-newer-sdk:
 bench:
 	go run ./tests/bench/ratios
 
-# Fleets of up to a thousand workers under virtual time: what one bad worker, an
-# outage and noise come to. Some minutes.
+# Fleets of up to a thousand workers under virtual time: one bad worker, outages and
+# noise. Some minutes.
 sim:
 	go run ./tests/sim
 

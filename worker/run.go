@@ -29,6 +29,7 @@ func runCommand() *cobra.Command {
 	var o struct {
 		carrier, log string
 		speed        float64
+		latency      time.Duration
 		json         bool
 	}
 	c := &cobra.Command{
@@ -48,12 +49,13 @@ func runCommand() *cobra.Command {
 			if o.json {
 				onTransition = printTransitionsAsJSON(c.OutOrStdout())
 			}
-			return run(c.Context(), app.Options{Speed: o.speed, CarrierURL: o.carrier, Logger: logger}, onTransition, c.ErrOrStderr())
+			return run(c.Context(), app.Options{Speed: o.speed, Latency: o.latency, CarrierURL: o.carrier, Logger: logger}, onTransition, c.ErrOrStderr())
 		},
 	}
 	c.Flags().StringVar(&o.carrier, "carrier", "", "`URL` of the carrier")
 	c.Flags().StringVar(&o.log, "log", "", "write the log of the Temporal SDK to this `file`")
 	c.Flags().Float64Var(&o.speed, "speed", 1, "divide every duration of the example by this")
+	c.Flags().DurationVar(&o.latency, "latency", 5*time.Second, "the breaker's latency threshold, before it is divided by --speed")
 	c.Flags().BoolVar(&o.json, "json", false, "print the transitions of all breakers as JSON, one per line")
 	_ = c.MarkFlagRequired("carrier")
 	return c

@@ -44,7 +44,7 @@ func (brokenModel) Next(context.Context, agent.Conversation) (agent.Turn, error)
 
 func TestInsistentModelCostsADeadDependencyNothing(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, 10)
+	s := newStory(t, 10)
 	d := s.openDesk("tools", touchy)
 	d.trip()
 	require.Eventually(t, func() bool { return d.plugin.Breakers()[0].Outage != "" }, patience, 10*time.Millisecond)

@@ -44,7 +44,7 @@ func newcomer(t *testing.T, limit time.Duration, args ...string) *exec.Cmd {
 }
 
 // bearable is how long a command may take to say that it cannot start.
-const bearable = 15 * time.Second
+func bearable() time.Duration { return inFull(15*time.Second, patience) }
 
 // complaint runs a command that must fail, and gives what it says.
 func complaint(t *testing.T, c *exec.Cmd) string {
@@ -80,7 +80,7 @@ func TestCommandRefusesWhatCannotBe(t *testing.T) {
 		"nobody to ask":   {[]string{"ticket", "EU-1"}, []string{"TEMPORAL_ADDRESS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := complaint(t, newcomer(t, bearable, tt.args...))
+			said := complaint(t, newcomer(t, bearable(), tt.args...))
 			for _, word := range tt.says {
 				assert.Contains(t, said, word)
 			}
@@ -97,8 +97,9 @@ func TestCommandNamesAnAddressThatDoesNotAnswer(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	for name, address := range map[string]string{"refuses": "127.0.0.1:1", "says nothing": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, args := range [][]string{nil, {"demo"}, {"ticket", "EU-1"}} {
-				c := newcomer(t, bearable, args...)
+				c := newcomer(t, bearable(), args...)
 				c.Env = append(c.Env, "TEMPORAL_ADDRESS="+address)
 				said := complaint(t, c)
 				assert.Contains(t, said, "no Temporal server answers at "+address)
@@ -172,12 +173,12 @@ func words(t *testing.T, text, pattern string) []string {
 	return strings.Fields(match(t, text, pattern))
 }
 
-// The demo as a newcomer types it, at half its usual speed: other tests run
-// beside it.
+// The demo as a newcomer types it. Its figures are judged at half its usual speed, and
+// with nothing beside it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := newcomer(t, 2*patience, "demo", "--speed", "5", "--out", dir)
+	c := newcomer(t, 2*patience, "demo", "--speed", inFull("5", "10"), "--out", dir)
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "the demo said:\n%s", out)
 
@@ -187,18 +188,24 @@ func TestDemo(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &report), string(text))
 	requireKeys(t, text)
 
-	t.Run("healthy", func(t *testing.T) {
+	figures := func(name string, judge func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			onlyInFull(t)
+			judge(t)
+		})
+	}
+	figures("healthy", func(t *testing.T) {
 		act := report.Healthy
 		assert.InDelta(t, 1, act.RunRatioMedian, 0.001)
 		assert.Equal(t, 3*act.Runs, act.CustomerCallsReached, "three carrier tools a run")
 		assert.Zero(t, act.PartialAnswers+act.Escalations+act.ProbeCalls)
 	})
-	t.Run("unprotected", func(t *testing.T) {
+	figures("unprotected", func(t *testing.T) {
 		assert.GreaterOrEqual(t, report.Unprotected.RunRatioMedian, 10.0)
 		assert.Positive(t, report.Unprotected.SlotSecondsWaiting)
 		assert.Zero(t, report.Unprotected.ProbeCalls)
 	})
-	t.Run("protected", func(t *testing.T) {
+	figures("protected", func(t *testing.T) {
 		act := report.Protected
 		assert.Zero(t, act.CustomerCallsWhileOpen)
 		assert.Positive(t, act.RunRatioMaxOnceOpen)
@@ -208,7 +215,7 @@ func TestDemo(t *testing.T) {
 		assert.Equal(t, act.PartialAnswers, act.Escalations)
 		assert.Less(t, act.SlotSecondsWaiting, report.Unprotected.SlotSecondsWaiting)
 	})
-	t.Run("recovery", func(t *testing.T) {
+	figures("recovery", func(t *testing.T) {
 		assert.Zero(t, report.Recovery.CustomerCallsWhileOpen)
 		assert.Positive(t, report.Recovery.CustomerCallsReached)
 		assert.Positive(t, report.Recovery.ProbeCalls)
@@ -217,7 +224,9 @@ func TestDemo(t *testing.T) {
 		b := report.Breaker
 		assert.InDelta(t, 5, b.LatencyThresholdSeconds, 0.001)
 		assert.Positive(t, b.FaultToOpenSeconds)
-		assert.LessOrEqual(t, b.FaultToOpenSeconds, b.LatencyThresholdSeconds+1+busyMachine.Seconds()*report.Speed)
+		if *full {
+			assert.LessOrEqual(t, b.FaultToOpenSeconds, b.LatencyThresholdSeconds+1+busyMachine.Seconds()*report.Speed)
+		}
 		assert.Positive(t, b.RepairToClosedSeconds)
 		require.GreaterOrEqual(t, len(b.Transitions), 4)
 		for i, edge := range b.Transitions {

@@ -17,7 +17,7 @@ import (
 // of it at once, each mistake with its field.
 func TestConfigurationMistakesAreNamedTogether(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, speed)
+	s := newStory(t, speed)
 
 	t.Run("thresholds out of range, dependency without a probe", func(t *testing.T) {
 		withoutProbe := carrierAPI(breaker.Config{FailureRate: 1.5, Latency: -time.Second, MinSamples: -1, Ramp: []int{50, 20, 400}})

@@ -25,9 +25,9 @@ import (
 // statusResult is get_delivery_status with a result type that holds a refusal.
 const statusResult = "get_delivery_status_result"
 
-// touchy is a breaker that three failures open, and that stays open for longer
-// than any test that uses it.
-var touchy = breaker.Config{MinSamples: 3, Cooldown: time.Hour}
+// touchy is a breaker that three failures open, however long they take to come, and
+// that stays open for longer than any test that uses it.
+var touchy = breaker.Config{MinSamples: 3, Window: time.Hour, Cooldown: time.Hour}
 
 // desk is a worker with a task queue and a plugin of its own, as another process
 // of a fleet has them. Its workflows call one tool.
@@ -42,7 +42,7 @@ type desk struct {
 
 // openDesk starts a desk until the test ends, whose tools call a carrier of its
 // own, so that what it lets through is counted apart.
-func (s *shop) openDesk(queue string, config breaker.Config) *desk {
+func (s *story) openDesk(queue string, config breaker.Config) *desk {
 	s.t.Helper()
 	server, err := carrier.Start(carrier.Options{Speed: s.Options.Speed})
 	require.NoError(s.t, err)
@@ -145,7 +145,7 @@ func await[T any](t *testing.T, run client.WorkflowRun) T {
 }
 
 // table is the board's content.
-func (s *shop) table() fleet.Table {
+func (s *story) table() fleet.Table {
 	s.t.Helper()
 	value, err := s.Client.QueryWorkflow(s.t.Context(), fleet.BoardID, "", fleet.TableQuery)
 	require.NoError(s.t, err)

@@ -4,6 +4,7 @@
 // over real HTTP, and what reached it is its own count. The command's tests run
 // the built binary as a newcomer types it.
 //
+// The tests share one server and run side by side, each in a namespace of its own.
 // The server runs in a process of its own, built without the race detector (see
 // tests/internal/temporal): its SQLite is many times slower under it. Everything of
 // this project that a user runs in a worker is watched for races. One test,
@@ -11,8 +12,9 @@
 //
 // A story's durations are divided by its speed, as the demo's are. Tests wait for
 // what they are about, an edge of the breaker or a row in a list, and never for a
-// time that should do. Where a requirement is a time, the test allows busyMachine
-// more.
+// time that should do. They judge by calls, verdicts and the order of edges. How fast
+// something is required to be is judged with -full alone, which is run with -parallel 1
+// (make test-all).
 package e2e_test
 
 import (
@@ -32,10 +34,28 @@ const (
 	// busyMachine is allowed on top of each required time, in real time: two cores
 	// that compile something else besides hold a goroutine up for this long.
 	busyMachine = 500 * time.Millisecond
-	// storiesAtOnce is how many tests run side by side. A story mostly waits: two
-	// of them leave two cores idle.
-	storiesAtOnce = "3"
+	// testsAtOnce is how many tests run side by side unless -parallel says so. Most
+	// wait for timers most of the time.
+	testsAtOnce = "6"
 )
+
+var full = flag.Bool("full", false, "run the tests that repeat a proof or take long, too, and judge how fast things are; use with -parallel 1")
+
+// onlyInFull skips a test that make test leaves out.
+func onlyInFull(t *testing.T) {
+	t.Helper()
+	if !*full {
+		t.Skip("only with -full (make test-all)")
+	}
+}
+
+// inFull is the first value with -full, and the second without.
+func inFull[T any](long, short T) T {
+	if *full {
+		return long
+	}
+	return short
+}
 
 // What TestMain has built: the command under test, and the server for the rest.
 var workerCommand, temporalCommand string
@@ -43,17 +63,25 @@ var workerCommand, temporalCommand string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {
-		_ = flag.Set("test.parallel", storiesAtOnce) // a number, so it cannot fail
+		_ = flag.Set("test.parallel", testsAtOnce) // a number, so it cannot fail
 	}
 	dir, err := os.MkdirTemp("", "toolbreaker-e2e-")
 	if err == nil {
 		err = build(dir)
+	}
+	var stop func() error
+	if err == nil {
+		sharedServer, stop, err = startServer(sharedSettings...)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "the server:", err)
+		code = max(code, 1)
+	}
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }

@@ -18,8 +18,8 @@ import (
 
 // A tool that returns activity.ErrResultPending is under way until somebody
 // completes it, or until its deadline.
-func testEndingsElsewhere(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsElsewhere(t *testing.T) {
+	b := newBench(t, client.Options{})
 	var tasks sync.Map // activity.Info by tool
 	pend := func(ctx context.Context, _ bool) (string, error) {
 		info := activity.GetInfo(ctx)
@@ -71,12 +71,12 @@ func testEndingsElsewhere(t *testing.T, address string) {
 				}
 				return "", activity.ErrResultPending
 			},
-			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: 3 * time.Second})},
+			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Second})},
 			want: answered, calls: 1, outcome: toolcall.OK,
 		},
 		{
 			name: "completed-by-nobody", do: pend,
-			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: time.Second})},
+			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: 2 * time.Second})},
 			want: failed, calls: 1, outcome: toolcall.Failed, kind: toolcall.TypeTimeout, failure: "StartToClose timeout",
 		},
 	}

@@ -78,9 +78,9 @@ func (e encrypting) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, e
 
 // Where every payload and every failure is encrypted, a workflow reads the same of
 // a refusal, and the breaker's own workflows work as well.
-func testEndingsEncrypted(t *testing.T, address string) {
+func testEndingsEncrypted(t *testing.T) {
 	codec := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), newEncrypting(t))
-	b := newBench(t, address, client.Options{
+	b := newBench(t, client.Options{
 		DataConverter: codec,
 		FailureConverter: temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
 			DataConverter: codec, EncodeCommonAttributes: true,

@@ -15,14 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/toolbreaker/toolbreaker/breaker"
 	"github.com/toolbreaker/toolbreaker/interceptor"
@@ -30,14 +28,10 @@ import (
 )
 
 // TestEndings is how a tool call can end, line by line, against a real server: what
-// the breaker records of it, and what the workflow gets. The groups share the
-// server; each has a namespace, and so a fleet, of its own.
-//
-// It does not run beside the outages: two cores carry the one or the other, and a
-// carrier that waits for a processor is a slow one.
+// the breaker records of it, and what the workflow gets. Each group has a namespace,
+// and so a fleet, of its own.
 func TestEndings(t *testing.T) {
-	address := startTemporal(t, 100*time.Millisecond)
-	for name, group := range map[string]func(*testing.T, string){
+	for name, group := range map[string]func(*testing.T){
 		"samples":    testEndingsSamples,
 		"elsewhere":  testEndingsElsewhere,
 		"kinds":      testEndingsKinds,
@@ -53,7 +47,7 @@ func TestEndings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			group(t, address)
+			group(t)
 		})
 	}
 }
@@ -98,30 +92,21 @@ func obliging(_ context.Context, fail bool) (string, error) {
 	return "fine", nil
 }
 
-// newBench makes a bench on a server, for tools to be declared on. Its client
+// newBench makes a bench in a new namespace, for tools to be declared on. Its client
 // notes metrics and logs.
-func newBench(t *testing.T, address string, options client.Options) *bench {
-	t.Helper()
-	return newBenchIn(t, address, strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), options)
-}
-
-// newBenchIn makes a bench in a namespace of this name.
-func newBenchIn(t *testing.T, address, namespace string, options client.Options) *bench {
+func newBench(t *testing.T, options client.Options) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, namespace: namespace, logs: &logbook{}, meter: newMeter(),
+		t: t, namespace: newNamespace(t), logs: &logbook{}, meter: newMeter(),
 		edges: newEdges(), free: make(chan struct{}), called: map[string]int{},
 	}
 	t.Cleanup(func() { close(b.free) })
-	options.HostPort, options.Namespace, options.MetricsHandler, options.Logger = address, b.namespace, b.meter, b.logs.logger()
+	options.ConnectionOptions = uncompressed
+	options.HostPort, options.Namespace, options.MetricsHandler, options.Logger = sharedServer, b.namespace, b.meter, b.logs.logger()
 	var err error
 	b.client, err = client.Dial(options)
 	require.NoError(t, err)
 	t.Cleanup(b.client.Close)
-	_, err = b.client.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
-		Namespace: b.namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
-	})
-	require.NoError(t, err)
 	b.config = interceptor.Config{
 		Region: region, DataConverter: options.DataConverter, Logger: b.logs.logger(), OnTransition: b.edges.record,
 	}
@@ -253,16 +238,21 @@ func (b *bench) expect(t *testing.T, name string, want breaker.Counts) {
 // failures as this.
 func (b *bench) trip(t *testing.T, name string, failures int) {
 	t.Helper()
-	require.Equal(t, breaker.Closed, b.breaker(name).State)
+	key := breaker.Key{Dependency: name, Region: region}
+	require.Empty(t, b.edges.of(key))
 	for range failures {
 		got := b.call(t, plan{Tool: name, Fail: true})
 		require.Equal(t, toolcall.Failed, got.outcome(), "%+v", got)
 	}
-	require.Equal(t, breaker.Open, b.breaker(name).State)
+	require.NotEmpty(t, b.edges.of(key))
+	require.Equal(t, breaker.Open, b.edges.of(key)[0].To)
 }
 
-// opened is a breaker that so many failures open for longer than a test takes.
-func opened(by int) breaker.Config { return breaker.Config{MinSamples: by, Cooldown: time.Hour} }
+// opened is a breaker that so many failures open, however long they take to come, for
+// longer than a test takes.
+func opened(by int) breaker.Config {
+	return breaker.Config{MinSamples: by, Window: time.Hour, Cooldown: time.Hour}
+}
 
 // plan is a call of a tool by a workflow.
 type plan struct {

@@ -33,8 +33,8 @@ func (s *satchel) FunctionByItsName(ctx context.Context, fail bool) (string, err
 
 // Closed, a breaker lets a tool pass and counts it; open, the tool is not called.
 // However the SDK comes by the tool.
-func testEndingsKinds(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsKinds(t *testing.T) {
+	b := newBench(t, client.Options{})
 	type kind struct {
 		tool string
 		plan plan

@@ -34,8 +34,8 @@ func carryOutTogether(ctx workflow.Context, tool string, times int) ([]string, e
 	return texts, nil
 }
 
-func testEndingsRefusals(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsRefusals(t *testing.T) {
+	b := newBench(t, client.Options{})
 	b.tool("refused-as-activity", opened(2), obliging)
 	b.tool("refused-as-local", opened(2), obliging)
 	b.tool("worded", opened(2), obliging)

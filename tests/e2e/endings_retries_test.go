@@ -15,15 +15,15 @@ import (
 )
 
 // brief is a breaker that two failures open, and that takes a healthy dependency
-// back after about two seconds.
+// back after about four seconds.
 var brief = breaker.Config{
-	MinSamples: 2, Cooldown: 2 * time.Second, Ramp: []int{100}, RampStep: 200 * time.Millisecond, RampMinSamples: 1000,
+	MinSamples: 2, Window: time.Hour, Cooldown: 4 * time.Second, Ramp: []int{100}, RampStep: 200 * time.Millisecond, RampMinSamples: 1000,
 }
 
 func waiting(d *interceptor.Dependency) { d.WhenOpen = interceptor.Wait }
 
-func testEndingsRetries(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsRetries(t *testing.T) {
+	b := newBench(t, client.Options{})
 	b.tool("opens-between-attempts", opened(2), obliging)
 	b.tool("poisoned", breaker.Config{MinSamples: 4, MaxAttemptsCounted: 3}, obliging)
 	b.tool("waits", brief, obliging, waiting)

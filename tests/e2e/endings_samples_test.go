@@ -54,8 +54,8 @@ var (
 	nothing  = breaker.Counts{}
 )
 
-func testEndingsSamples(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsSamples(t *testing.T) {
+	b := newBench(t, client.Options{})
 	down := hangingServer(t)
 	// Each tool that is told to cancel, or that must not end by itself, waits here.
 	released := make(chan struct{})
@@ -133,7 +133,7 @@ func testEndingsSamples(t *testing.T, address string) {
 		{
 			// The breaker knows at the deadline, long before the tool comes back.
 			name: "start-to-close-of-a-tool-that-ignores-its-context", do: hang,
-			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: time.Second})},
+			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: 2 * time.Second})},
 			want: failed, calls: 1, outcome: toolcall.Failed, kind: toolcall.TypeTimeout, failure: "StartToClose timeout",
 			during: func(t *testing.T, e ending, _ client.WorkflowRun) {
 				require.Eventually(t, func() bool { return b.breaker(e.name).Evidence.Window == failed }, soon, 5*time.Millisecond)
@@ -146,10 +146,10 @@ func testEndingsSamples(t *testing.T, address string) {
 		},
 		{
 			name: "heartbeat-timeout-of-a-tool-that-ignores-its-context", do: func(ctx context.Context, _ bool) (string, error) {
-				pauseFor(context.WithoutCancel(ctx), 2500*time.Millisecond)
+				pauseFor(context.WithoutCancel(ctx), 4*time.Second)
 				return "too late", nil
 			},
-			plan: plan{Options: once(workflow.ActivityOptions{HeartbeatTimeout: time.Second})},
+			plan: plan{Options: once(workflow.ActivityOptions{HeartbeatTimeout: 2 * time.Second})},
 			want: failed, calls: 1, outcome: toolcall.Failed, kind: toolcall.TypeTimeout, failure: "Heartbeat timeout",
 		},
 		{
@@ -157,17 +157,17 @@ func testEndingsSamples(t *testing.T, address string) {
 			name: "heartbeat-timeout-of-a-tool-that-then-hears-of-it",
 			do: func(ctx context.Context, fail bool) (string, error) {
 				activity.RecordHeartbeat(ctx)
-				pauseFor(context.WithoutCancel(ctx), 2500*time.Millisecond)
+				pauseFor(context.WithoutCancel(ctx), 4*time.Second)
 				return untilCancelled(ctx, fail)
 			},
-			plan: plan{Options: once(workflow.ActivityOptions{HeartbeatTimeout: time.Second})},
+			plan: plan{Options: once(workflow.ActivityOptions{HeartbeatTimeout: 2 * time.Second})},
 			want: failed, calls: 1, outcome: toolcall.Failed, kind: toolcall.TypeTimeout, failure: "Heartbeat timeout",
 		},
 		{
 			// No time is left for the second attempt, so there is none.
 			name: "schedule-to-close-over-before-the-next-attempt", do: obliging,
 			plan: plan{Fail: true, Options: &workflow.ActivityOptions{
-				ScheduleToCloseTimeout: 2 * time.Second, RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Minute},
+				ScheduleToCloseTimeout: 30 * time.Second, RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Minute},
 			}},
 			want: failed, calls: 1, outcome: toolcall.Failed, kind: toolcall.TypeError, failure: "retryable",
 		},
@@ -182,7 +182,7 @@ func testEndingsSamples(t *testing.T, address string) {
 				return "", ctx.Err()
 			},
 			plan: plan{Options: &workflow.ActivityOptions{
-				ScheduleToCloseTimeout: 2 * time.Second, RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
+				ScheduleToCloseTimeout: 4 * time.Second, RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
 			}},
 			want: breaker.Counts{Samples: 2, Failures: 2}, calls: 2, outcome: toolcall.Failed, kind: toolcall.TypeError, failure: "ScheduleToClose timeout",
 		},
@@ -207,7 +207,7 @@ func testEndingsSamples(t *testing.T, address string) {
 		{
 			// The SDK sends no answer for it: the server learns at the deadline.
 			name: "goexit", do: func(context.Context, bool) (string, error) { runtime.Goexit(); return "", nil },
-			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: time.Second})},
+			plan: plan{Options: once(workflow.ActivityOptions{StartToCloseTimeout: 2 * time.Second})},
 			want: failed, calls: 1, outcome: toolcall.Failed, kind: toolcall.TypeTimeout, failure: "StartToClose timeout",
 		},
 	}

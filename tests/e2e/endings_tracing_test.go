@@ -21,12 +21,12 @@ import (
 
 // With OpenTelemetry's interceptor on the client, which comes before ours, a tool
 // runs within its call's span, and a refused call has a span as any other has.
-func testEndingsTracing(t *testing.T, address string) {
+func testEndingsTracing(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{Tracer: provider.Tracer("endings")})
 	require.NoError(t, err)
-	b := newBench(t, address, client.Options{Interceptors: []sdkinterceptor.ClientInterceptor{tracing}})
+	b := newBench(t, client.Options{Interceptors: []sdkinterceptor.ClientInterceptor{tracing}})
 	var mu sync.Mutex
 	within := map[trace.SpanID]bool{}
 	b.tool("traced", opened(3), func(ctx context.Context, fail bool) (string, error) {

@@ -20,10 +20,10 @@ import (
 
 // A worker that shuts down takes its calls with it. That says nothing about whom
 // they called.
-func testEndingsShutdown(t *testing.T, address string) {
+func testEndingsShutdown(t *testing.T) {
 	const calls = 30
 	down := hangingServer(t)
-	b := newBench(t, address, client.Options{})
+	b := newBench(t, client.Options{})
 	b.tool("cut-off", opened(3), func(ctx context.Context, _ bool) (string, error) {
 		_, err := get(ctx, down.Client(), down.URL)
 		return "", err
@@ -90,8 +90,8 @@ func (i *notingInbound) ExecuteActivity(ctx context.Context, in *sdkinterceptor.
 
 // Other interceptors of a worker stand within ours, wherever they were given: they
 // see the calls that pass alone, and can wrap no refusal.
-func testEndingsNeighbours(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsNeighbours(t *testing.T) {
+	b := newBench(t, client.Options{})
 	b.tool("amid-others", opened(3), obliging)
 	b.makePlugin()
 	ofWorker := &noting{name: "of the worker"}
@@ -118,8 +118,8 @@ func testEndingsNeighbours(t *testing.T, address string) {
 
 // Two plugins in one process guard what each was told to, and the workers of one
 // plugin share its breakers.
-func testEndingsPlugins(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsPlugins(t *testing.T) {
+	b := newBench(t, client.Options{})
 	b.tool("of-the-first", opened(2), obliging)
 	b.makePlugin()
 	first := b.plugin
@@ -159,8 +159,8 @@ func testEndingsPlugins(t *testing.T, address string) {
 }
 
 // A plugin that is given twice to a worker guards each call once, and says so.
-func testEndingsTwice(t *testing.T, address string) {
-	b := newBench(t, address, client.Options{})
+func testEndingsTwice(t *testing.T) {
+	b := newBench(t, client.Options{})
 	b.tool("given-twice", opened(2), obliging)
 	b.makePlugin()
 	w := b.newWorker("tools", worker.Options{Plugins: []worker.Plugin{b.plugin, b.plugin}}, b.activities...)
@@ -177,10 +177,9 @@ func testEndingsTwice(t *testing.T, address string) {
 
 // Not parallel: any other test's goroutine would be a leak to it.
 func TestEndingsOfAPluginLeaveNoGoroutine(t *testing.T) {
-	address := startTemporal(t, 100*time.Millisecond)
 	before := goleak.IgnoreCurrent()
 	t.Run("started and stopped", func(t *testing.T) {
-		b := newBench(t, address, client.Options{})
+		b := newBench(t, client.Options{})
 		b.tool("twice-started", opened(4), obliging)
 		b.makePlugin()
 		for range 2 {

@@ -17,7 +17,7 @@ import (
 func TestFleetSharesOneVerdict(t *testing.T) {
 	t.Parallel()
 	const push = 500 * time.Millisecond // from one worker's opening to another's
-	s := openShop(t, 10)
+	s := newStory(t, 10)
 	one, other := s.openDesk("tools-1", touchy), s.openDesk("tools-2", touchy)
 
 	opened := one.trip()
@@ -26,7 +26,9 @@ func TestFleetSharesOneVerdict(t *testing.T) {
 
 	assert.True(t, opened.Local)
 	assert.False(t, heard.Local)
-	assert.LessOrEqual(t, heard.At.Sub(opened.At), push+busyMachine)
+	if *full {
+		assert.LessOrEqual(t, heard.At.Sub(opened.At), push+busyMachine)
+	}
 	require.Equal(t, toolcall.Refused, refused.Outcome())
 	assert.Empty(t, other.carrier.Calls(), "no call of its own was needed")
 
@@ -46,7 +48,7 @@ func TestFleetSharesOneVerdict(t *testing.T) {
 
 func TestToolsOfOneDependencyShareItsBreaker(t *testing.T) {
 	t.Parallel()
-	d := openShop(t, 10).openDesk("tools", touchy)
+	d := newStory(t, 10).openDesk("tools", touchy)
 	d.trip() // through get_delivery_status alone
 	reached := len(d.carrier.Calls())
 

@@ -44,7 +44,7 @@ func TestRecordHistories(t *testing.T) {
 	if *recordTo == "" {
 		t.Skip("only with -record")
 	}
-	r := &recorder{bench: newBench(t, startTemporal(t, 100*time.Millisecond), client.Options{Identity: "recorder"})}
+	r := &recorder{bench: newBench(t, client.Options{Identity: "recorder"})}
 	r.tool("get", breaker.Config{}, func(context.Context, bool) (string, error) {
 		if r.down.Load() {
 			return "", errors.New("no connection")

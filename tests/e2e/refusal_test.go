@@ -22,7 +22,7 @@ import (
 // result type can hold nothing else, and a value where it can.
 func TestRefusalIsAResultThatTemporalNeverRetries(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, 10)
+	s := newStory(t, 10)
 	d := s.openDesk("tools", touchy)
 	opened := d.trip()
 	// From here on the refusal names the outage workflow.
@@ -61,7 +61,7 @@ func TestRefusalIsAResultThatTemporalNeverRetries(t *testing.T) {
 			Code: toolcall.CodeUnavailable, Dependency: carriertools.Dependency, Region: carriertools.RegionEUWest,
 			RegionFrom: toolcall.RegionFromWorker, Refusals: 1,
 			Tools: interceptor.Tools(carriertools.GetDeliveryStatus, carriertools.GetTrackingEvents, carriertools.CreateReturnLabel, statusResult),
-			Since: plain.Unavailable.Since, Rule: breaker.RuleFailureRate, Reason: "3 of 3 calls failed in 10s (over 50%)",
+			Since: plain.Unavailable.Since, Rule: breaker.RuleFailureRate, Reason: "3 of 3 calls failed in 10m0s (over 50%)",
 			Outage: probeworkflow.OutageID(euWest),
 		}, told(r.Unavailable))
 		assert.WithinDuration(t, opened.At.Add(touchy.Cooldown), r.Unavailable.RetryAt, touchy.Cooldown/5, "the cooldown, and its jitter")

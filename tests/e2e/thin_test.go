@@ -65,8 +65,9 @@ func costsNothing(t *testing.T, b *bench) {
 // None of them sees enough to trip by itself in time; together they have seen an
 // outage.
 func TestThinTrafficCountsTogether(t *testing.T) {
+	t.Parallel()
 	const latency = 5 * time.Second
-	b := newBench(t, startTemporal(t, time.Second), client.Options{})
+	b := newBench(t, client.Options{})
 	b.guard("get", breaker.Config{Latency: latency, Cooldown: time.Hour, MaxCooldown: time.Hour})
 	var down atomic.Bool
 	var mu sync.Mutex

@@ -69,9 +69,8 @@ func TestWatcherOutlivesARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "temporal.db")
 	address, stop := runTemporal(t, "-db", db)
-	t.Cleanup(func() { stop() })
 	line := newLine(t, address)
-	b := openBoardroom(t, line.address, client.Options{})
+	b := openBoardroom(t, line.address, client.Options{Namespace: client.DefaultNamespace})
 	l := b.listen(b.client)
 	b.publish(1)
 	before := l.await(1)
@@ -79,7 +78,7 @@ func TestWatcherOutlivesARestartOfTheServer(t *testing.T) {
 
 	stop()
 	line.cut()
-	address, stop = runTemporal(t, "-db", db)
+	address, _ = runTemporal(t, "-db", db)
 	line.lead(address)
 	line.mend()
 	b.publish(2)
@@ -91,7 +90,7 @@ func TestWatcherOutlivesARestartOfTheServer(t *testing.T) {
 func TestNoWatcherMissesAVersionWhenTheBoardContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	const watchers, changes = 20, 40
-	b := newBoardroom(t, client.Options{}, "-set", "limit.historyCount.suggestContinueAsNew=60")
+	b := newBoardroomAlone(t, "-set", "limit.historyCount.suggestContinueAsNew=60")
 	var all []*listener
 	for range watchers {
 		all = append(all, b.listen(b.client))
@@ -131,7 +130,7 @@ func TestWatchersFollowABoardStartedAnew(t *testing.T) {
 		},
 		"deleted": func(b *boardroom) {
 			_, err := b.client.WorkflowService().DeleteWorkflowExecution(b.t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-				Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: fleet.BoardID},
+				Namespace: b.options.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: fleet.BoardID},
 			})
 			require.NoError(b.t, err)
 		},
@@ -163,7 +162,7 @@ func TestWatchersFollowABoardStartedAnew(t *testing.T) {
 func TestWatchersPastTheServersLimitHearOfEachChange(t *testing.T) {
 	t.Parallel()
 	const limit, watchers = 5, 25
-	b := newBoardroom(t, client.Options{}, "-set", fmt.Sprint("frontend.namespaceCount=", limit))
+	b := newBoardroomAlone(t, "-set", fmt.Sprint("frontend.namespaceCount=", limit))
 	var all []*listener
 	for range watchers {
 		all = append(all, b.listen(b.client))
@@ -201,7 +200,7 @@ var boardKey = breaker.Key{Dependency: "carrier-api", Region: region}
 
 const controlQueue = "toolbreaker"
 
-// boardroom is a server with a control worker, and so with a board.
+// boardroom is a namespace with a control worker, and so with a board.
 type boardroom struct {
 	t       *testing.T
 	address string
@@ -209,12 +208,17 @@ type boardroom struct {
 	client  client.Client
 }
 
-// newBoardroom starts a server with these arguments until the test ends.
-func newBoardroom(t *testing.T, o client.Options, args ...string) *boardroom {
+func newBoardroom(t *testing.T, o client.Options) *boardroom {
 	t.Helper()
-	address, stop := runTemporal(t, args...)
-	t.Cleanup(stop)
-	return openBoardroom(t, address, o)
+	o.Namespace = newNamespace(t)
+	return openBoardroom(t, sharedServer, o)
+}
+
+// newBoardroomAlone makes one on a server with these arguments.
+func newBoardroomAlone(t *testing.T, args ...string) *boardroom {
+	t.Helper()
+	address, _ := runTemporal(t, args...)
+	return openBoardroom(t, address, client.Options{Namespace: client.DefaultNamespace})
 }
 
 func openBoardroom(t *testing.T, address string, o client.Options) *boardroom {
@@ -232,7 +236,7 @@ func openBoardroom(t *testing.T, address string, o client.Options) *boardroom {
 func (b *boardroom) dial(address string) client.Client {
 	b.t.Helper()
 	o := b.options
-	o.HostPort = address
+	o.HostPort, o.ConnectionOptions = address, uncompressed
 	c, err := client.Dial(o)
 	require.NoError(b.t, err)
 	b.t.Cleanup(c.Close)

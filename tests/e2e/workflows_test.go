@@ -25,14 +25,14 @@ import (
 // brisk is a breaker whose whole outage takes seconds, while each of its states
 // lasts long enough to be seen.
 var brisk = breaker.Config{
-	MinSamples: 3, Latency: time.Second,
+	MinSamples: 3, Window: time.Hour, Latency: 2 * time.Second,
 	Cooldown: time.Second, ProbeInterval: 100 * time.Millisecond, RampStep: 500 * time.Millisecond,
 }
 
 // The outage of one key, as its operator sees it in Temporal.
 func TestOutageWorkflow(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, 10)
+	s := newStory(t, 10)
 	d := s.openDesk("tools", brisk)
 	require.NoError(t, d.carrier.SetFault(carrier.EUWest, carrier.Fault{Kind: carrier.Hang}))
 	for range brisk.MinSamples {
@@ -89,7 +89,7 @@ func TestOutageWorkflow(t *testing.T) {
 
 // awaitListed waits until the list of workflows shows the outage of eu-west, and
 // nothing else, in a state.
-func (s *shop) awaitListed(t *testing.T, state breaker.State) {
+func (s *story) awaitListed(t *testing.T, state breaker.State) {
 	t.Helper()
 	query := fmt.Sprintf("%s = '%s' AND %s = '%s' AND %s = '%s'",
 		probeworkflow.SearchState, state, probeworkflow.SearchDependency, euWest.Dependency, probeworkflow.SearchRegion, euWest.Region)
@@ -99,7 +99,7 @@ func (s *shop) awaitListed(t *testing.T, state breaker.State) {
 	}, patience, 20*time.Millisecond, query)
 }
 
-func (s *shop) list(t *testing.T, query string) []*workflow.WorkflowExecutionInfo {
+func (s *story) list(t *testing.T, query string) []*workflow.WorkflowExecutionInfo {
 	t.Helper()
 	answer, err := s.Client.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func (s *shop) list(t *testing.T, query string) []*workflow.WorkflowExecutionInf
 
 // histories gives the events of every execution of the workflow types, each of
 // which has at least one.
-func (s *shop) histories(t *testing.T, types ...string) map[string][]*history.HistoryEvent {
+func (s *story) histories(t *testing.T, types ...string) map[string][]*history.HistoryEvent {
 	t.Helper()
 	found := map[string][]*history.HistoryEvent{}
 	for _, name := range types {
@@ -122,7 +122,7 @@ func (s *shop) histories(t *testing.T, types ...string) map[string][]*history.Hi
 	return found
 }
 
-func (s *shop) history(t *testing.T, id, runID string) []*history.HistoryEvent {
+func (s *story) history(t *testing.T, id, runID string) []*history.HistoryEvent {
 	t.Helper()
 	var events []*history.HistoryEvent
 	iterator := s.Client.GetWorkflowHistory(t.Context(), id, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +39,14 @@ type Options struct {
 	Server devserver.Options
 	// Embedded uses the embedded server even if the environment configures one.
 	Embedded bool
+	// Temporal, if it has a HostPort, configures the connection to the server. The
+	// environment is then ignored, and no server is started.
+	Temporal client.Options
 	// CarrierAddr is where the carrier listens. Empty: a free port of 127.0.0.1.
 	CarrierAddr string
+	// Latency is the breaker's latency threshold before it is divided by Speed.
+	// Zero: 5 seconds.
+	Latency time.Duration
 	// CarrierURL is the URL of a running carrier. The app then starts neither a
 	// carrier nor a server: the environment must configure a server.
 	CarrierURL string
@@ -100,7 +107,13 @@ func Start(ctx context.Context, o Options) (*App, error) {
 }
 
 func (a *App) connect(ctx context.Context) error {
-	base := client.Options{Logger: log.NewStructuredLogger(a.Options.Logger)}
+	base := a.Options.Temporal
+	base.Logger = log.NewStructuredLogger(a.Options.Logger)
+	if base.HostPort != "" {
+		c, err := client.DialContext(ctx, base)
+		a.Client = c
+		return err
+	}
 	if !a.Options.Embedded {
 		fallback := "the embedded server"
 		if !devserver.Included || a.Options.CarrierURL != "" {
@@ -157,7 +170,7 @@ func (a *App) Scaled(d time.Duration) time.Duration {
 func (a *App) BreakerConfig() breaker.Config {
 	return breaker.Config{
 		Window:        a.Scaled(time.Minute),
-		Latency:       a.Scaled(5 * time.Second),
+		Latency:       a.Scaled(cmp.Or(a.Options.Latency, 5*time.Second)),
 		Cooldown:      a.Scaled(20 * time.Second),
 		MaxCooldown:   a.Scaled(40 * time.Second),
 		ProbeInterval: a.Scaled(time.Second),

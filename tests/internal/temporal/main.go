@@ -28,11 +28,13 @@ func main() {
 	flag.StringVar(&o.DBFile, "db", "", "the file for all state; empty: in memory")
 	flag.IntVar(&o.Port, "port", 0, "the port for clients; 0: a free one")
 	o.DynamicConfig = map[string]any{}
-	flag.Func("set", "name=number: a value of the server's dynamic configuration", func(setting string) error {
-		name, number, _ := strings.Cut(setting, "=")
-		n, err := strconv.Atoi(number)
-		o.DynamicConfig[name] = n
-		return err
+	flag.Func("set", "name=value: a value of the server's dynamic configuration, a number or text", func(setting string) error {
+		name, text, _ := strings.Cut(setting, "=")
+		o.DynamicConfig[name] = text
+		if n, err := strconv.Atoi(text); err == nil {
+			o.DynamicConfig[name] = n
+		}
+		return nil
 	})
 	flag.Parse()
 	if err := serve(o); err != nil {

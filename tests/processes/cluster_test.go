@@ -1,6 +1,6 @@
-// Package processes_test runs fleets of real processes: the worker binary, several
-// at once, and the Temporal server on a file, killed and stopped and started again
-// in every phase of an outage. The carrier's own count is the witness of what
+// Package processes_test runs fleets of real processes: several workers, built with
+// the race detector, and a Temporal server whose state is in a file. They are killed,
+// stopped and started again in every phase of an outage. The carrier counts what
 // reached it.
 package processes_test
 
@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -40,8 +41,14 @@ import (
 )
 
 const (
-	// speed is that of the story; see tests/e2e.
-	speed = 5
+	// Durations of the example are divided by speed. A healthy call takes half a second.
+	speed = 4
+	// latency is the latency threshold, divided by speed as well. A call that waits two
+	// seconds for a processor does not pass it.
+	latency = 12 * time.Second
+	// testsAtOnce is how many tests run side by side, unless -parallel is set. More of
+	// them would need the two cores for longer than a worker waits for the fleet.
+	testsAtOnce = "2"
 	// patience ends a wait for what should have happened long ago.
 	patience = 2 * time.Minute
 	// ticketEvery is how often a customer writes.
@@ -59,16 +66,20 @@ var usEast = breaker.Key{Dependency: carriertools.Dependency, Region: carriertoo
 var workerCommand, temporalCommand string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	parallel := false
+	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
+	if !parallel {
+		_ = flag.Set("test.parallel", testsAtOnce) // a number, so it cannot fail
+	}
 	dir, err := os.MkdirTemp("", "toolbreaker-processes-")
 	if err == nil {
 		const module = "github.com/toolbreaker/toolbreaker"
-		for target, pkg := range map[*string]string{&workerCommand: module + "/worker", &temporalCommand: module + "/tests/internal/temporal"} {
-			*target = filepath.Join(dir, filepath.Base(pkg))
-			out, failed := exec.Command("go", "build", "-o", *target, pkg).CombinedOutput()
-			if failed != nil {
-				err = fmt.Errorf("building %s: %w\n%s", pkg, failed, out)
-			}
-		}
+		workerCommand, temporalCommand = filepath.Join(dir, "worker"), filepath.Join(dir, "temporal")
+		err = errors.Join(
+			build("-race", "-tags", "noserver", "-o", workerCommand, module+"/worker"),
+			build("-o", temporalCommand, module+"/tests/internal/temporal"),
+		)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -79,8 +90,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// house is a server, a carrier, and the fleet's processes.
-type house struct {
+func build(args ...string) error {
+	out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// cluster is a server, a carrier, and the fleet's processes.
+type cluster struct {
 	t       *testing.T
 	port    int
 	db      string
@@ -115,64 +134,73 @@ type edge struct {
 	Local bool          `json:"local"`
 }
 
-func openHouse(t *testing.T, workers int) *house {
+func newCluster(t *testing.T, workers int) *cluster {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	h := &house{t: t, port: listener.Addr().(*net.TCPAddr).Port, db: filepath.Join(t.TempDir(), "temporal.db")}
+	c := &cluster{t: t, port: listener.Addr().(*net.TCPAddr).Port, db: filepath.Join(t.TempDir(), "temporal.db")}
 	require.NoError(t, listener.Close())
-	h.carrier, err = carrier.Start(carrier.Options{Speed: speed, Seed: 1})
+	c.carrier, err = carrier.Start(carrier.Options{Speed: speed, Seed: 1})
 	require.NoError(t, err)
-	t.Cleanup(h.carrier.Stop)
-	h.startServer()
-	t.Cleanup(h.stopServer)
-	h.client, err = client.Dial(client.Options{HostPort: h.address(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	t.Cleanup(c.carrier.Stop)
+	c.startServer()
+	t.Cleanup(c.stopServer)
+	c.client, err = client.Dial(client.Options{HostPort: c.address(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
-	t.Cleanup(h.client.Close)
+	t.Cleanup(c.client.Close)
 	for range workers {
-		h.startWorker(h.carrier.URL())
+		c.startWorker(c.carrier.URL())
 	}
-	return h
+	return c
 }
 
-func (h *house) address() string { return fmt.Sprintf("127.0.0.1:%d", h.port) }
+func (c *cluster) address() string { return fmt.Sprintf("127.0.0.1:%d", c.port) }
 
-func (h *house) startServer() {
-	h.t.Helper()
-	h.server = exec.Command(temporalCommand, "-db", h.db, "-port", fmt.Sprint(h.port), "-timer-resolution", "200ms")
-	h.server.Stderr = os.Stderr
-	stdin, err := h.server.StdinPipe()
-	require.NoError(h.t, err)
-	h.stdin = stdin
-	stdout, err := h.server.StdoutPipe()
-	require.NoError(h.t, err)
-	require.NoError(h.t, h.server.Start())
+func (c *cluster) startServer() {
+	c.t.Helper()
+	c.server = exec.Command(temporalCommand, "-db", c.db, "-port", fmt.Sprint(c.port), "-timer-resolution", "200ms")
+	c.server.Stderr = os.Stderr
+	stdin, err := c.server.StdinPipe()
+	require.NoError(c.t, err)
+	c.stdin = stdin
+	stdout, err := c.server.StdoutPipe()
+	require.NoError(c.t, err)
+	require.NoError(c.t, c.server.Start())
 	_, err = bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(h.t, err, "the server has started")
+	require.NoError(c.t, err, "the server has started")
 }
 
-func (h *house) stopServer() {
-	if h.server != nil {
-		_ = h.stdin.Close()
-		assert.NoError(h.t, h.server.Wait())
-		h.server = nil
+func (c *cluster) stopServer() {
+	if c.server != nil {
+		_ = c.stdin.Close()
+		assert.NoError(c.t, c.server.Wait())
+		c.server = nil
 	}
 }
 
 // startWorker starts a process that calls the carrier at a URL, until the test
 // ends.
-func (h *house) startWorker(carrierURL string) *process {
-	h.t.Helper()
+func (c *cluster) startWorker(carrierURL string) *process {
+	c.t.Helper()
 	p := &process{done: make(chan struct{})}
-	p.cmd = exec.Command(workerCommand, "run", "--json", "--carrier", carrierURL, "--speed", fmt.Sprint(speed))
-	p.cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+h.address())
+	p.cmd = exec.Command(workerCommand, "run", "--json", "--carrier", carrierURL, "--speed", fmt.Sprint(speed), "--latency", latency.String())
+	p.cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+c.address())
 	stdout, err := p.cmd.StdoutPipe()
-	require.NoError(h.t, err)
+	require.NoError(c.t, err)
 	stderr, err := p.cmd.StderrPipe()
-	require.NoError(h.t, err)
-	require.NoError(h.t, p.cmd.Start())
-	go func() {
-		defer close(p.done)
+	require.NoError(c.t, err)
+	require.NoError(c.t, p.cmd.Start())
+	c.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	stderrLines := bufio.NewReader(stderr)
+	started, err := stderrLines.ReadString('\n')
+	require.NoError(c.t, err)
+	require.Contains(c.t, started, "The worker runs")
+	var output sync.WaitGroup
+	output.Go(func() {
+		text, _ := io.ReadAll(stderrLines) // ends with the process
+		assert.Empty(c.t, string(text), "standard error of a worker: race reports, panics")
+	})
+	output.Go(func() {
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
 			var e edge
@@ -182,15 +210,16 @@ func (h *house) startWorker(carrierURL string) *process {
 				p.mu.Unlock()
 			}
 		}
+	})
+	go func() {
+		defer close(p.done)
+		output.Wait()
 		_ = p.cmd.Wait()
 	}()
-	h.t.Cleanup(p.kill)
-	line, err := bufio.NewReader(stderr).ReadString('\n')
-	require.NoError(h.t, err)
-	require.Contains(h.t, line, "The worker runs")
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.workers = append(h.workers, p)
+	c.t.Cleanup(p.kill)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workers = append(c.workers, p)
 	return p
 }
 
@@ -230,10 +259,10 @@ func (p *process) state(key breaker.Key) (breaker.State, []edge) {
 }
 
 // alive are the processes that run.
-func (h *house) alive() []*process {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(h.workers), func(p *process) bool {
+func (c *cluster) alive() []*process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.workers), func(p *process) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.gone
@@ -241,10 +270,10 @@ func (h *house) alive() []*process {
 }
 
 // until waits until every process that runs is in one of these states.
-func (h *house) until(key breaker.Key, states ...breaker.State) {
-	h.t.Helper()
-	require.Eventually(h.t, func() bool {
-		return !slices.ContainsFunc(h.alive(), func(p *process) bool {
+func (c *cluster) until(key breaker.Key, states ...breaker.State) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		return !slices.ContainsFunc(c.alive(), func(p *process) bool {
 			s, _ := p.state(key)
 			return !slices.Contains(states, s)
 		})
@@ -252,33 +281,33 @@ func (h *house) until(key breaker.Key, states ...breaker.State) {
 }
 
 // reached waits until some process has been in a state since a moment.
-func (h *house) reached(key breaker.Key, state breaker.State, since time.Time) {
-	h.t.Helper()
-	require.Eventually(h.t, func() bool {
-		return slices.ContainsFunc(h.alive(), func(p *process) bool {
+func (c *cluster) reached(key breaker.Key, state breaker.State, since time.Time) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		return slices.ContainsFunc(c.alive(), func(p *process) bool {
 			_, edges := p.state(key)
 			return slices.ContainsFunc(edges, func(e edge) bool { return e.To == state && !e.At.Before(since) })
 		})
 	}, patience, 20*time.Millisecond, "%s is never %v", key, state)
 }
 
-func (h *house) fault(region string, kind carrier.FaultKind) time.Time {
-	h.t.Helper()
+func (c *cluster) fault(region string, kind carrier.FaultKind) time.Time {
+	c.t.Helper()
 	now := time.Now()
-	require.NoError(h.t, h.carrier.SetFault(region, carrier.Fault{Kind: kind}))
+	require.NoError(c.t, c.carrier.SetFault(region, carrier.Fault{Kind: kind}))
 	return now
 }
 
 // customersWrite has tickets come until stop is called, which waits for the last
 // answer. Every ticket is answered.
-func (h *house) customersWrite(prefixes ...string) (stop func()) {
+func (c *cluster) customersWrite(prefixes ...string) (stop func()) {
 	quit := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
 		ticker := time.NewTicker(ticketEvery)
 		defer ticker.Stop()
 		for n := 0; ; n++ {
-			all.Go(func() { h.ticket(prefixes[n%len(prefixes)]) })
+			all.Go(func() { c.ticket(prefixes[n%len(prefixes)]) })
 			select {
 			case <-quit:
 				return
@@ -290,16 +319,16 @@ func (h *house) customersWrite(prefixes ...string) (stop func()) {
 		close(quit)
 		all.Wait()
 	})
-	h.t.Cleanup(stop)
+	c.t.Cleanup(stop)
 	return stop
 }
 
 // ticket has one answered, however often the server is away meanwhile.
-func (h *house) ticket(prefix string) {
-	h.mu.Lock()
-	h.tickets++
-	n := h.tickets
-	h.mu.Unlock()
+func (c *cluster) ticket(prefix string) {
+	c.mu.Lock()
+	c.tickets++
+	n := c.tickets
+	c.mu.Unlock()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -308,35 +337,35 @@ func (h *house) ticket(prefix string) {
 	err := errors.New("not asked")
 	for err != nil && ctx.Err() == nil {
 		var run client.WorkflowRun
-		run, err = h.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		run, err = c.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: "ticket/" + t.ID, TaskQueue: app.TaskQueue, WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		}, agent.WorkflowType, t)
 		if err != nil {
-			run = h.client.GetWorkflow(ctx, "ticket/"+t.ID, "")
+			run = c.client.GetWorkflow(ctx, "ticket/"+t.ID, "")
 		}
 		// The server may miss to tell of an end; who asks again is answered.
 		poll, stop := context.WithTimeout(ctx, 3*time.Second)
 		err = run.Get(poll, &outcome)
 		stop()
 	}
-	if assert.NoError(h.t, err, "ticket %d is answered", n) {
-		h.mu.Lock()
-		h.outcomes, h.began = append(h.outcomes, outcome), append(h.began, began)
-		h.mu.Unlock()
+	if assert.NoError(c.t, err, "ticket %d is answered", n) {
+		c.mu.Lock()
+		c.outcomes, c.began = append(c.outcomes, outcome), append(c.began, began)
+		c.mu.Unlock()
 	}
 }
 
 // settled asserts what holds at the end of every scenario: all is well again,
 // with so many outages, nobody called the dead carrier, and no workflow task has
 // failed.
-func (h *house) settled(key breaker.Key, outages int) {
-	h.t.Helper()
-	h.until(key, breaker.Closed)
+func (c *cluster) settled(key breaker.Key, outages int) {
+	c.t.Helper()
+	c.until(key, breaker.Closed)
 	var runs []string
-	require.Eventually(h.t, func() bool {
+	require.Eventually(c.t, func() bool {
 		runs = nil
-		r, err := h.client.ListWorkflow(h.t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		r, err := c.client.ListWorkflow(c.t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
 			Query: fmt.Sprintf("WorkflowId = %q", probeworkflow.OutageID(key)),
 		})
 		if err != nil {
@@ -350,36 +379,36 @@ func (h *house) settled(key breaker.Key, outages int) {
 		}
 		return len(runs) >= outages
 	}, patience, 200*time.Millisecond)
-	assert.Len(h.t, runs, outages, "outages of %s", key)
+	assert.Len(c.t, runs, outages, "outages of %s", key)
 	for _, run := range runs {
-		h.noFailedTask(probeworkflow.OutageID(key), run)
+		c.noFailedTask(probeworkflow.OutageID(key), run)
 	}
-	h.noFailedTask(fleet.BoardID, "")
-	h.noFailedTask(probeworkflow.ProbeID(key), "")
-	assert.Empty(h.t, h.callsWhileAllOpen(key))
+	c.noFailedTask(fleet.BoardID, "")
+	c.noFailedTask(probeworkflow.ProbeID(key), "")
+	assert.Empty(c.t, c.callsWhileAllOpen(key))
 }
 
-func (h *house) noFailedTask(workflowID, runID string) {
-	h.t.Helper()
-	events := h.client.GetWorkflowHistory(h.t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+func (c *cluster) noFailedTask(workflowID, runID string) {
+	c.t.Helper()
+	events := c.client.GetWorkflowHistory(c.t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		if err != nil && strings.Contains(err.Error(), "not found") {
 			return
 		}
-		require.NoError(h.t, err)
-		assert.NotEqual(h.t, enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, event.GetEventType(), "%s: %v", workflowID, event.GetWorkflowTaskFailedEventAttributes().GetCause())
+		require.NoError(c.t, err)
+		assert.NotEqual(c.t, enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, event.GetEventType(), "%s: %v", workflowID, event.GetWorkflowTaskFailedEventAttributes().GetCause())
 	}
 }
 
 // callsWhileAllOpen are customers' calls that reached the carrier although every
 // process's breaker was open or half-open, and had been for the grace.
-func (h *house) callsWhileAllOpen(key breaker.Key) []carrier.Call {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (c *cluster) callsWhileAllOpen(key breaker.Key) []carrier.Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	blocked := func(at time.Time) bool {
 		any := false
-		for _, p := range h.workers {
+		for _, p := range c.workers {
 			_, edges := p.state(key)
 			state, since := breaker.Closed, time.Time{}
 			for _, e := range edges {
@@ -402,7 +431,7 @@ func (h *house) callsWhileAllOpen(key breaker.Key) []carrier.Call {
 		}
 		return any
 	}
-	return slices.DeleteFunc(h.carrier.Calls(), func(c carrier.Call) bool {
-		return c.Region != key.Region || c.Kind != carrier.Customer || !blocked(c.At)
+	return slices.DeleteFunc(c.carrier.Calls(), func(call carrier.Call) bool {
+		return call.Region != key.Region || call.Kind != carrier.Customer || !blocked(call.At)
 	})
 }

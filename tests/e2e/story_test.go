@@ -1,19 +1,16 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	carriertools "github.com/toolbreaker/toolbreaker/activities/carrier"
 	"github.com/toolbreaker/toolbreaker/activities/orders"
@@ -31,20 +28,26 @@ var (
 )
 
 const (
-	// speed is the usual one. Healthy calls then take 0.4 s of a latency threshold
-	// of 1 s, so that a busy machine does not look like a slow carrier.
-	speed = 5
-	// ticketEvery is how often a customer writes, in the story's time: four carrier
-	// calls are under way at any moment.
-	ticketEvery = 1500 * time.Millisecond
+	// speed is that of most stories.
+	speed = 4
+	// latency is a story's latency threshold, in the story's time: six times what a
+	// healthy call takes, and less than what one to a slow carrier takes. At speed 4 a
+	// call has to wait for a processor for more than two seconds to look slow.
+	latency = 12 * time.Second
+	// ticketEvery is how often a customer writes, in the story's time.
+	ticketEvery = 2500 * time.Millisecond
+	// ticketsAtOnce is how many tickets of one stream are worked on at most. A machine
+	// that cannot keep up is asked less often; it does not fall behind.
+	ticketsAtOnce = 20
 	// wireGrace is how long after an opening a call may still arrive that was let
-	// pass before it, in real time: it has a connection to be written to.
-	wireGrace = 250 * time.Millisecond
+	// pass before it, in real time: it waits for a processor and a connection. No
+	// breaker of a story stays open for less than four seconds.
+	wireGrace = time.Second
 )
 
-// shop is a story of its own: a Temporal server, a carrier, and the edges of
-// every breaker of the shop's worker.
-type shop struct {
+// story is an app with a namespace and a carrier of its own, and the edges of every
+// breaker of its worker.
+type story struct {
 	*app.App
 	t     *testing.T
 	edges *edges
@@ -53,55 +56,20 @@ type shop struct {
 	tickets int
 }
 
-// environment guards the process's environment, by which an app is told of a
-// Temporal server that is there already.
-var environment sync.Mutex
-
-func openShop(t *testing.T, speed float64) *shop {
+// newStory starts a story's app until the test ends, at a speed.
+func newStory(t *testing.T, speed float64) *story {
 	t.Helper()
-	address := startTemporal(t, time.Duration(float64(time.Second)/speed))
-	environment.Lock()
-	defer environment.Unlock()
-	require.NoError(t, os.Setenv("TEMPORAL_ADDRESS", address))
-	defer func() { _ = os.Unsetenv("TEMPORAL_ADDRESS") }()
-	a, err := app.Start(t.Context(), app.Options{Speed: speed})
+	a, err := app.Start(t.Context(), app.Options{
+		Speed: speed, Latency: latency,
+		Temporal: client.Options{HostPort: sharedServer, Namespace: newListedNamespace(t), ConnectionOptions: uncompressed},
+	})
 	require.NoError(t, err)
 	t.Cleanup(a.Stop)
-	return &shop{App: a, t: t, edges: newEdges()}
-}
-
-// startTemporal starts a server until the test ends and gives its address.
-func startTemporal(t *testing.T, timerResolution time.Duration) string {
-	t.Helper()
-	address, stop := runTemporal(t, "-timer-resolution", timerResolution.String())
-	t.Cleanup(stop)
-	return address
-}
-
-// runTemporal starts a server and gives its address, and what stops it.
-func runTemporal(t *testing.T, args ...string) (address string, stop func()) {
-	t.Helper()
-	server := exec.Command(temporalCommand, args...)
-	server.Stderr = os.Stderr
-	stdin, err := server.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := server.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, server.Start())
-	stop = sync.OnceFunc(func() {
-		_ = stdin.Close()
-		assert.NoError(t, server.Wait())
-	})
-	address, err = bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		stop()
-	}
-	require.NoError(t, err, "the server has started")
-	return strings.TrimSpace(address), stop
+	return &story{App: a, t: t, edges: newEdges()}
 }
 
 // startWorker starts a worker with agent, tools and breaker, until the test ends.
-func (s *shop) startWorker() *app.Worker {
+func (s *story) startWorker() *app.Worker {
 	s.t.Helper()
 	w, err := s.StartWorker(app.WorkerOptions{OnTransition: s.edges.record})
 	require.NoError(s.t, err)
@@ -110,7 +78,7 @@ func (s *shop) startWorker() *app.Worker {
 }
 
 // breakCarrier sets what is wrong with a region, and gives the moment.
-func (s *shop) breakCarrier(region string, f carrier.Fault) time.Time {
+func (s *story) breakCarrier(region string, f carrier.Fault) time.Time {
 	s.t.Helper()
 	now := time.Now()
 	require.NoError(s.t, s.Carrier.SetFault(region, f))
@@ -118,13 +86,13 @@ func (s *shop) breakCarrier(region string, f carrier.Fault) time.Time {
 }
 
 // repair makes a region healthy again, and gives the moment.
-func (s *shop) repair(region string) time.Time {
+func (s *story) repair(region string) time.Time {
 	s.t.Helper()
 	return s.breakCarrier(region, carrier.Fault{Kind: carrier.Healthy})
 }
 
 // storySeconds is a span of the clock in the story's seconds.
-func (s *shop) storySeconds(d time.Duration) float64 { return d.Seconds() * s.Options.Speed }
+func (s *story) storySeconds(d time.Duration) float64 { return d.Seconds() * s.Options.Speed }
 
 // run is a customer's ticket, answered.
 type run struct {
@@ -134,7 +102,7 @@ type run struct {
 
 // ask has one ticket answered, about an order that travels through the region
 // named by prefix: "EU" or "US".
-func (s *shop) ask(ctx context.Context, prefix string) (run, error) {
+func (s *story) ask(ctx context.Context, prefix string) (run, error) {
 	s.mu.Lock()
 	s.tickets++
 	n := s.tickets
@@ -151,7 +119,7 @@ func (s *shop) ask(ctx context.Context, prefix string) (run, error) {
 }
 
 // calls are the carrier's own record of the calls of a kind to a region.
-func (s *shop) calls(region string, kind carrier.CallKind) []carrier.Call {
+func (s *story) calls(region string, kind carrier.CallKind) []carrier.Call {
 	return slices.DeleteFunc(s.Carrier.Calls(), func(c carrier.Call) bool {
 		return c.Region != region || c.Kind != kind
 	})
@@ -159,7 +127,7 @@ func (s *shop) calls(region string, kind carrier.CallKind) []carrier.Call {
 
 // callsWhileBlocked are customers' calls that reached a key's region although its
 // breaker was open or half-open, and had been for the wireGrace.
-func (s *shop) callsWhileBlocked(key breaker.Key) []carrier.Call {
+func (s *story) callsWhileBlocked(key breaker.Key) []carrier.Call {
 	edges := s.edges.of(key)
 	return slices.DeleteFunc(s.calls(key.Region, carrier.Customer), func(c carrier.Call) bool {
 		since, blocked := blockedSince(edges, c.At)
@@ -188,18 +156,26 @@ type customers struct {
 
 // customersWrite lets customers write about orders of a region, one every so
 // often in the story's time, until they leave or the test ends.
-func (s *shop) customersWrite(prefix string, every time.Duration) *customers {
+func (s *story) customersWrite(prefix string, every time.Duration) *customers {
 	c := &customers{t: s.t, next: make(chan struct{})}
 	quit, gone := make(chan struct{}), make(chan struct{})
 	ctx := context.WithoutCancel(s.t.Context()) // runs under way are waited for
 	go func() {
 		defer close(gone)
+		slots := make(chan struct{}, ticketsAtOnce)
 		var runs sync.WaitGroup
 		defer runs.Wait()
 		ticker := time.NewTicker(s.Scaled(every))
 		defer ticker.Stop()
 		for {
-			runs.Go(func() { c.answered(s.ask(ctx, prefix)) })
+			select {
+			case slots <- struct{}{}:
+				runs.Go(func() {
+					c.answered(s.ask(ctx, prefix))
+					<-slots
+				})
+			default:
+			}
 			select {
 			case <-quit:
 				return
