@@ -11,32 +11,32 @@ demo:
 test:
 	tests/run.sh quick
 
-# What make test leaves out besides: each proof with more rounds, and required times.
+# Also what make test leaves out: more rounds of each test, and required times.
 test-all: test
 	tests/run.sh full
 
-# The library with a newer SDK than the embedded server compiles with.
+# The library's tests with a newer SDK than the embedded server supports.
 newer_sdk = v1.51.0
 test-newer-sdk:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp go.mod go.sum "$$dir" && \
 	export GOWORK=off && go get -modfile="$$dir/go.mod" go.temporal.io/sdk@$(newer_sdk) && \
 	go test -modfile="$$dir/go.mod" ./...
 
-# The breaker beside its peers, as ratios.
+# Benchmarks of the breaker relative to other libraries.
 bench:
 	go run ./tests/bench/ratios
 
-# Fleets of up to a thousand workers under virtual time: one bad worker, outages and
-# noise. Some minutes.
+# Fleets of up to a thousand workers in virtual time: one failing worker, outages and
+# noise. This takes some minutes.
 sim:
 	go run ./tests/sim
 
-# How fast a change reaches every watcher, on the embedded server.
+# How fast a change reaches every watcher on the embedded server.
 push:
 	go run ./tests/push
 
-# The histories that probeworkflow's tests replay, of the workflows as they are now.
-# A new version of the workflows has a directory of its own.
+# Records the histories that the tests of probeworkflow replay. Each version of the
+# workflows has its own directory.
 version = v1
 histories:
 	go test ./tests/e2e -count=1 -run TestRecordHistories -record $(CURDIR)/probeworkflow/testdata/histories/$(version)

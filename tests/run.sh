@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests, and then prints the ten slowest of them.
+# Runs the tests and prints the ten slowest.
 #
 #   tests/run.sh quick    every package under the race detector at least once
-#   tests/run.sh full     what quick leaves out: each proof with more rounds, and required times
-#   tests/run.sh timed    of full, the outages and their required times
+#   tests/run.sh full     what quick leaves out: more rounds of each test, and required times
+#   tests/run.sh timed    only the required times of outages
 #
-# The end-to-end tests, and those of processes, have the machine to themselves.
+# The tests of tests/e2e and tests/processes do not run in parallel with other packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ slowest() {
 }
 trap slowest EXIT
 
-# run NAME ARGUMENT... runs go test with these arguments. There must be a test to run.
+# run NAME ARGUMENT... runs go test with these arguments. It fails if no test passes.
 run() {
 	local report="$reports/$1.json"
 	shift
@@ -31,7 +31,7 @@ quick)
 	run units -race $(go list ./... ./tests/... ./tests/bench/... ./tests/model/... ./tests/sim/... ./worker/... | grep -vE "$apart")
 	run memory -run TestMemory ./breaker
 	run sim ./tests/sim
-	run sim-race -race -run TestDraw ./tests/sim # the whole takes four minutes under the race detector
+	run sim-race -race -run TestDraw ./tests/sim # all of them take four minutes under the race detector
 	run model -run TestBreaker_EqualsReference ./tests/model -rapid.checks=100000
 	run e2e -race -timeout 20m ./tests/e2e
 	run processes -race -timeout 20m ./tests/processes

@@ -19,15 +19,14 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
 )
 
-// insists is how many times a model calls a tool that it was told is dead.
-const insists = 10
+// repeatedCalls is how often repeatingModel calls an unavailable tool.
+const repeatedCalls = 10
 
-// insistent is a model that calls the dead tool whatever it reads, and then
-// has no answer either.
-type insistent struct{}
+// repeatingModel calls the same tool after each refusal, and then fails.
+type repeatingModel struct{}
 
-func (insistent) Next(_ context.Context, c agent.Conversation) (agent.Turn, error) {
-	if len(c.Transcript) < insists {
+func (repeatingModel) Next(_ context.Context, c agent.Conversation) (agent.Turn, error) {
+	if len(c.Transcript) < repeatedCalls {
 		return agent.Turn{Calls: []agent.Call{{
 			Tool: carriertools.GetDeliveryStatus, Args: json.RawMessage(`{"tracking_id": "PKG-1", "region": "eu-west"}`),
 		}}}, nil
@@ -35,30 +34,30 @@ func (insistent) Next(_ context.Context, c agent.Conversation) (agent.Turn, erro
 	return agent.Turn{}, assert.AnError
 }
 
-// brokenModel is the agent's first model.
-type brokenModel struct{}
+// failingModel always fails.
+type failingModel struct{}
 
-func (brokenModel) Next(context.Context, agent.Conversation) (agent.Turn, error) {
+func (failingModel) Next(context.Context, agent.Conversation) (agent.Turn, error) {
 	return agent.Turn{}, assert.AnError
 }
 
-func TestInsistentModelCostsADeadDependencyNothing(t *testing.T) {
+func TestRepeatedCallsOfAModelDoNotReachAnUnavailableDependency(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, 10)
-	d := s.openDesk("tools", touchy)
-	d.trip()
-	require.Eventually(t, func() bool { return d.plugin.Breakers()[0].Outage != "" }, patience, 10*time.Millisecond)
+	s := newScenario(t, 10)
+	tools := s.startToolWorker("tools", tripsAfterThree)
+	tools.trip()
+	require.Eventually(t, func() bool { return tools.plugin.Breakers()[0].Outage != "" }, waitTimeout, 10*time.Millisecond)
 
 	const queue, firstModel, secondModel = "agent", "model-first", "model-second"
 	server, err := carrier.Start(carrier.Options{Speed: s.Options.Speed})
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
-	calls := carrierAPI(touchy)
+	calls := carrierAPI(tripsAfterThree)
 	calls.Region = agent.Region
 	plugin, err := interceptor.NewPlugin(s.Client, interceptor.Config{
 		Dependencies: []interceptor.Dependency{
 			calls,
-			{Name: firstModel, Tools: interceptor.Tools(agent.ModelActivity(0)), Breaker: touchy, Probe: interceptor.NoProbe()},
+			{Name: firstModel, Tools: interceptor.Tools(agent.ModelActivity(0)), Breaker: tripsAfterThree, Probe: interceptor.NoProbe()},
 			{Name: secondModel, Tools: interceptor.Tools(agent.ModelActivity(1)), Probe: interceptor.NoProbe()},
 		},
 		Region: agent.HomeRegion,
@@ -67,29 +66,30 @@ func TestInsistentModelCostsADeadDependencyNothing(t *testing.T) {
 	require.NoError(t, err)
 	w := worker.New(s.Client, queue, worker.Options{Plugins: []worker.Plugin{plugin}})
 	registerTools(w, server.URL())
-	agent.Register(w, brokenModel{}, insistent{})
+	agent.Register(w, failingModel{}, repeatingModel{})
 	require.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 
-	for _, dead := range []bool{false, true} { // the first model's breaker: this run's failures open it
+	// The first run's failures open the breaker of the first model.
+	for _, firstModelOpen := range []bool{false, true} {
 		run, err := s.Client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: queue},
-			agent.WorkflowType, agent.Ticket{ID: "insistent", OrderID: "EU-1", Speed: s.Options.Speed})
+			agent.WorkflowType, agent.Ticket{ID: "repeating", OrderID: "EU-1", Speed: s.Options.Speed})
 		require.NoError(t, err)
-		outcome := await[agent.Outcome](t, run)
-		assert.Equal(t, insists, outcome.Unavailable)
+		outcome := awaitResult[agent.Outcome](t, run)
+		assert.Equal(t, repeatedCalls, outcome.Unavailable)
 		assert.True(t, outcome.Partial)
 		assert.NotEmpty(t, outcome.Text)
 		assert.Contains(t, outcome.Escalation, "carrier-api (eu-west) is temporarily unavailable")
 
 		scheduled := map[string]int{}
 		events := s.history(t, run.GetID(), run.GetRunID())
-		for _, e := range ofType(events, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
+		for _, e := range eventsOfType(events, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
 			scheduled[e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()]++
 		}
 		assert.LessOrEqual(t, scheduled[carriertools.GetDeliveryStatus], 1)
-		assert.Equal(t, 1, scheduled[agent.ModelActivity(0)], "an unavailable model costs a run one activity")
-		assert.Equal(t, insists+1, scheduled[agent.ModelActivity(1)])
-		if dead {
+		assert.Equal(t, 1, scheduled[agent.ModelActivity(0)], "a run calls an unavailable model once")
+		assert.Equal(t, repeatedCalls+1, scheduled[agent.ModelActivity(1)])
+		if firstModelOpen {
 			assert.Contains(t, outcome.Escalation, firstModel+" (eu-west) is temporarily unavailable")
 		}
 	}

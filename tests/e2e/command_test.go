@@ -24,10 +24,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newcomer is the command as someone runs it who has just cloned the project:
-// nothing configures Temporal, neither the environment nor a file. It is killed
-// when limit has passed, or the test is over.
-func newcomer(t *testing.T, limit time.Duration, args ...string) *exec.Cmd {
+// newCommand returns the command in an environment that does not configure Temporal. It is
+// killed after limit, or when the test ends.
+func newCommand(t *testing.T, limit time.Duration, args ...string) *exec.Cmd {
 	t.Helper()
 	home := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -43,67 +42,67 @@ func newcomer(t *testing.T, limit time.Duration, args ...string) *exec.Cmd {
 	return c
 }
 
-// bearable is how long a command may take to say that it cannot start.
-func bearable() time.Duration { return inFull(15*time.Second, patience) }
+// failureTimeout limits the time until a command reports that it cannot start.
+func failureTimeout() time.Duration { return ifFull(15*time.Second, waitTimeout) }
 
-// complaint runs a command that must fail, and gives what it says.
-func complaint(t *testing.T, c *exec.Cmd) string {
+// runFailing runs a command that must fail, and returns its standard error.
+func runFailing(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	err := c.Run()
 	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, "the command must fail; it said:\n%s", stdout.String())
-	require.Equal(t, 1, exit.ExitCode(), "it must end by itself (-1: it was killed); it said:\n%s", stdout.String())
-	assert.NotContains(t, stdout.String(), "1/4", "no act begins")
+	require.ErrorAs(t, err, &exit, "the command must fail; standard output:\n%s", stdout.String())
+	require.Equal(t, 1, exit.ExitCode(), "the command must exit (-1: it was killed); standard output:\n%s", stdout.String())
+	assert.NotContains(t, stdout.String(), "1/4", "the demo has not started")
 	assert.NotContains(t, stderr.String(), "goroutine ", "no stack trace")
 	return stderr.String()
 }
 
-func TestCommandRefusesWhatCannotBe(t *testing.T) {
+func TestCommandReportsInvalidArguments(t *testing.T) {
 	t.Parallel()
-	taken := occupiedPort(t)
+	used := occupiedPort(t)
 	for name, tt := range map[string]struct {
 		args []string
-		says []string
+		want []string
 	}{
-		"port taken":      {[]string{"--port", taken}, []string{"127.0.0.1", taken, "is taken"}},
-		"UI port taken":   {[]string{"demo", "--ui-port", taken}, []string{"127.0.0.1", taken, "is taken"}},
+		"port in use":     {[]string{"--port", used}, []string{"127.0.0.1", used, "is taken"}},
+		"UI port in use":  {[]string{"demo", "--ui-port", used}, []string{"127.0.0.1", used, "is taken"}},
 		"unknown fault":   {[]string{"demo", "--fault", "gremlins"}, []string{"fault", `"gremlins"`, "hang", "lying"}},
-		"no fault at all": {[]string{"demo", "--fault", "healthy"}, []string{"fault", `"healthy"`, "hang", "lying"}},
+		"healthy fault":   {[]string{"demo", "--fault", "healthy"}, []string{"fault", `"healthy"`, "hang", "lying"}},
 		"speed too high":  {[]string{"demo", "--speed", "1000"}, []string{"speed", "1000"}},
 		"negative speed":  {[]string{"--speed", "-1"}, []string{"speed", "-1"}},
 		"no speed":        {[]string{"--speed", "0"}, []string{"speed", "0"}},
 		"speed is NaN":    {[]string{"--speed", "NaN"}, []string{"speed", "NaN"}},
-		"speed in words":  {[]string{"--speed", "fast"}, []string{"--speed", `"fast"`}},
+		"speed is text":   {[]string{"--speed", "fast"}, []string{"--speed", `"fast"`}},
 		"unknown command": {[]string{"dmeo"}, []string{`"dmeo"`}},
-		"nobody to ask":   {[]string{"ticket", "EU-1"}, []string{"TEMPORAL_ADDRESS"}},
+		"no server":       {[]string{"ticket", "EU-1"}, []string{"TEMPORAL_ADDRESS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := complaint(t, newcomer(t, bearable(), tt.args...))
-			for _, word := range tt.says {
-				assert.Contains(t, said, word)
+			message := runFailing(t, newCommand(t, failureTimeout(), tt.args...))
+			for _, word := range tt.want {
+				assert.Contains(t, message, word)
 			}
 		})
 	}
 }
 
-// A server that is configured and not there is an error, not a reason to start
-// another: neither one that refuses the connection nor one that says nothing.
-func TestCommandNamesAnAddressThatDoesNotAnswer(t *testing.T) {
+// The command fails if the configured server refuses connections or does not respond. It
+// does not start an embedded server instead.
+func TestCommandReportsAnUnreachableServer(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
-	for name, address := range map[string]string{"refuses": "127.0.0.1:1", "says nothing": silent.Addr().String()} {
+	for name, address := range map[string]string{"refuses connections": "127.0.0.1:1", "does not respond": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, args := range [][]string{nil, {"demo"}, {"ticket", "EU-1"}} {
-				c := newcomer(t, bearable(), args...)
+				c := newCommand(t, failureTimeout(), args...)
 				c.Env = append(c.Env, "TEMPORAL_ADDRESS="+address)
-				said := complaint(t, c)
-				assert.Contains(t, said, "no Temporal server answers at "+address)
-				assert.Contains(t, said, "TEMPORAL_ADDRESS")
+				message := runFailing(t, c)
+				assert.Contains(t, message, "no Temporal server answers at "+address)
+				assert.Contains(t, message, "TEMPORAL_ADDRESS")
 			}
 		})
 	}
@@ -117,21 +116,21 @@ func occupiedPort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// What the command prints is typed as it stands, and Ctrl-C ends it.
-func TestCommandServesUntilItIsStopped(t *testing.T) {
+// The commands in the output work, and an interrupt stops the command.
+func TestCommandServesUntilInterrupted(t *testing.T) {
 	t.Parallel()
-	serve := newcomer(t, patience, "--speed", "5")
+	serve := newCommand(t, waitTimeout, "--speed", "5")
 	stdout, err := serve.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, serve.Start())
 	printed := readUntil(t, stdout, "Ctrl-C stops everything.")
 
-	ticket := newcomer(t, patience, words(t, printed, `go run \./worker (ticket .*)`)...)
+	ticket := newCommand(t, waitTimeout, words(t, printed, `go run \./worker (ticket .*)`)...)
 	ticket.Env = append(ticket.Env, "TEMPORAL_ADDRESS="+match(t, printed, `TEMPORAL_ADDRESS=(\S+)`))
-	answer, err := ticket.Output()
+	output, err := ticket.Output()
 	require.NoError(t, err)
-	assert.Contains(t, string(answer), "EU-1001")
-	assert.NotContains(t, string(answer), "escalated")
+	assert.Contains(t, string(output), "EU-1001")
+	assert.NotContains(t, string(output), "escalated")
 
 	response, err := http.Get(match(t, printed, `Temporal UI\s+(\S+)`))
 	require.NoError(t, err)
@@ -143,10 +142,10 @@ func TestCommandServesUntilItIsStopped(t *testing.T) {
 	assert.Equal(t, http.StatusOK, response.StatusCode)
 
 	require.NoError(t, serve.Process.Signal(os.Interrupt))
-	assert.NoError(t, serve.Wait(), "an interrupt ends it cleanly")
+	assert.NoError(t, serve.Wait(), "exit after an interrupt")
 }
 
-// readUntil gives what is printed up to a line.
+// readUntil returns the output up to and including a line.
 func readUntil(t *testing.T, r io.Reader, last string) string {
 	t.Helper()
 	var text strings.Builder
@@ -157,7 +156,7 @@ func readUntil(t *testing.T, r io.Reader, last string) string {
 			return text.String()
 		}
 	}
-	require.FailNow(t, "the command ended", "it printed:\n%s", text.String())
+	require.FailNow(t, "the command ended", "output:\n%s", text.String())
 	return ""
 }
 
@@ -173,14 +172,14 @@ func words(t *testing.T, text, pattern string) []string {
 	return strings.Fields(match(t, text, pattern))
 }
 
-// The demo as a newcomer types it. Its figures are judged at half its usual speed, and
-// with nothing beside it.
+// The figures of the report are asserted only with -full, at half the usual speed and
+// without parallel tests.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := newcomer(t, 2*patience, "demo", "--speed", inFull("5", "10"), "--out", dir)
+	c := newCommand(t, 2*waitTimeout, "demo", "--speed", ifFull("5", "10"), "--out", dir)
 	out, err := c.CombinedOutput()
-	require.NoError(t, err, "the demo said:\n%s", out)
+	require.NoError(t, err, "output of the demo:\n%s", out)
 
 	text, err := os.ReadFile(filepath.Join(dir, "demo-report.json"))
 	require.NoError(t, err)
@@ -188,16 +187,16 @@ func TestDemo(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &report), string(text))
 	requireKeys(t, text)
 
-	figures := func(name string, judge func(t *testing.T)) {
+	figures := func(name string, check func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
-			onlyInFull(t)
-			judge(t)
+			skipUnlessFull(t)
+			check(t)
 		})
 	}
 	figures("healthy", func(t *testing.T) {
 		act := report.Healthy
 		assert.InDelta(t, 1, act.RunRatioMedian, 0.001)
-		assert.Equal(t, 3*act.Runs, act.CustomerCallsReached, "three carrier tools a run")
+		assert.Equal(t, 3*act.Runs, act.CustomerCallsReached, "three carrier calls per run")
 		assert.Zero(t, act.PartialAnswers+act.Escalations+act.ProbeCalls)
 	})
 	figures("unprotected", func(t *testing.T) {
@@ -225,16 +224,16 @@ func TestDemo(t *testing.T) {
 		assert.InDelta(t, 5, b.LatencyThresholdSeconds, 0.001)
 		assert.Positive(t, b.FaultToOpenSeconds)
 		if *full {
-			assert.LessOrEqual(t, b.FaultToOpenSeconds, b.LatencyThresholdSeconds+1+busyMachine.Seconds()*report.Speed)
+			assert.LessOrEqual(t, b.FaultToOpenSeconds, b.LatencyThresholdSeconds+1+schedulingDelay.Seconds()*report.Speed)
 		}
 		assert.Positive(t, b.RepairToClosedSeconds)
 		require.GreaterOrEqual(t, len(b.Transitions), 4)
-		for i, edge := range b.Transitions {
+		for i, transition := range b.Transitions {
 			from := "closed"
 			if i > 0 {
 				from = b.Transitions[i-1].To
 			}
-			assert.Equal(t, from, edge.From, "edges are a path")
+			assert.Equal(t, from, transition.From, "each transition starts from the previous state")
 		}
 		assert.Equal(t, "closed", b.Transitions[len(b.Transitions)-1].To)
 		assert.Contains(t, b.Transitions[0].Reason, "still hanging")
@@ -246,12 +245,12 @@ func TestDemo(t *testing.T) {
 	})
 	t.Run("table", func(t *testing.T) {
 		assert.Contains(t, string(out), fmt.Sprintf("fault to open: %.1f s", report.Breaker.FaultToOpenSeconds))
-		assert.NotContains(t, string(out), "\x1b", "no control sequences into a pipe")
+		assert.NotContains(t, string(out), "\x1b", "no control sequences in a pipe")
 	})
 	t.Logf("%s", text)
 }
 
-// demoReport is demo-report.json as the README documents it.
+// demoReport has the documented fields of demo-report.json.
 type demoReport struct {
 	Speed       float64 `json:"speed"`
 	Healthy     demoAct `json:"healthy"`
@@ -286,7 +285,8 @@ type demoAct struct {
 	Escalations            int     `json:"escalations"`
 }
 
-// requireKeys wants every key of the documented report in the text, zero or not.
+// requireKeys checks that the report contains every documented key, including those with
+// a zero value.
 func requireKeys(t *testing.T, text []byte) {
 	t.Helper()
 	documented, err := json.Marshal(demoReport{})
@@ -302,14 +302,14 @@ func requireKeys(t *testing.T, text []byte) {
 			}
 		}
 	}
-	for _, edge := range have["breaker"].(map[string]any)["transitions"].([]any) {
+	for _, transition := range have["breaker"].(map[string]any)["transitions"].([]any) {
 		for _, name := range []string{"at_seconds", "from", "to", "reason"} {
-			require.Contains(t, edge, name)
+			require.Contains(t, transition, name)
 		}
 	}
 }
 
-// rootElement reads a whole document and gives its outermost element's name.
+// rootElement returns the name of the root element of a well-formed document.
 func rootElement(t *testing.T, document []byte) string {
 	t.Helper()
 	root := ""

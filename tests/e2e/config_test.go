@@ -13,11 +13,11 @@ import (
 	"github.com/toolbreaker/toolbreaker/interceptor"
 )
 
-// What a plugin's configuration says wrong is found before the first task, all
-// of it at once, each mistake with its field.
-func TestConfigurationMistakesAreNamedTogether(t *testing.T) {
+// All mistakes of a configuration are reported in one error before the first task, each
+// with its field.
+func TestConfigMistakesAreReportedTogether(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, speed)
+	s := newScenario(t, speed)
 
 	t.Run("thresholds out of range, dependency without a probe", func(t *testing.T) {
 		withoutProbe := carrierAPI(breaker.Config{FailureRate: 1.5, Latency: -time.Second, MinSamples: -1, Ramp: []int{50, 20, 400}})
@@ -38,7 +38,7 @@ func TestConfigurationMistakesAreNamedTogether(t *testing.T) {
 			assert.ErrorContains(t, err, mistake)
 		}
 	})
-	t.Run("tool and probe that nobody registers", func(t *testing.T) {
+	t.Run("tool and probe without a registered activity", func(t *testing.T) {
 		misspelt := carrierAPI(breaker.Config{})
 		misspelt.Tools = append(misspelt.Tools, "get_delivery_statu")
 		misspelt.Probe = interceptor.Synthetic("ping_carrier")
@@ -53,6 +53,6 @@ func TestConfigurationMistakesAreNamedTogether(t *testing.T) {
 		require.Error(t, err)
 		assert.ErrorContains(t, err, `Dependencies[0] (carrier-api).Tools[4]: no worker of this plugin has registered an activity "get_delivery_statu"`)
 		assert.ErrorContains(t, err, `Dependencies[0] (carrier-api).Probe: no worker of this plugin has registered an activity "ping_carrier"`)
-		assert.ErrorContains(t, err, "registered are: create_return_label, get_delivery_status", "what could have been meant")
+		assert.ErrorContains(t, err, "registered are: create_return_label, get_delivery_status", "the error lists the registered activities")
 	})
 }

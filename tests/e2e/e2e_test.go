@@ -1,19 +1,16 @@
-// Package e2e_test runs whole outages from end to end. Nothing in it is mocked:
-// the Temporal server is the project's own embedded one; the workers run the
-// real plugin, agent and tools; the carrier is the simulator of the demo, called
-// over real HTTP, and what reached it is its own count. The command's tests run
-// the built binary as a newcomer types it.
+// Package e2e_test tests whole outages against the project's embedded Temporal server.
+// Nothing is mocked: the workers run the real plugin, agent and tools, and call the
+// demo's carrier over HTTP. The carrier records the calls that reach it. The tests of
+// the command run its binary.
 //
-// The tests share one server and run side by side, each in a namespace of its own.
-// The server runs in a process of its own, built without the race detector (see
-// tests/internal/temporal): its SQLite is many times slower under it. Everything of
-// this project that a user runs in a worker is watched for races. One test,
-// TestStopLeavesNoGoroutine, has the server in its own process.
+// The tests share one server and run in parallel, each in its own namespace. The server
+// runs in a separate process without the race detector, which slows SQLite down many
+// times (see tests/internal/temporal). The workers run with the race detector. Only
+// TestStopLeavesNoGoroutine runs the server in the test's process.
 //
-// A story's durations are divided by its speed, as the demo's are. Tests wait for
-// what they are about, an edge of the breaker or a row in a list, and never for a
-// time that should do. They judge by calls, verdicts and the order of edges. How fast
-// something is required to be is judged with -full alone, which is run with -parallel 1
+// The durations of a scenario are divided by its speed, as in the demo. Tests wait for
+// events, such as a transition of a breaker, and assert calls, verdicts and the order of
+// transitions. Required times are asserted only with -full, together with -parallel 1
 // (make test-all).
 package e2e_test
 
@@ -28,42 +25,41 @@ import (
 )
 
 const (
-	// patience ends a wait for something that should have happened long ago. No
-	// rule is in it.
-	patience = 2 * time.Minute
-	// busyMachine is allowed on top of each required time, in real time: two cores
-	// that compile something else besides hold a goroutine up for this long.
-	busyMachine = 500 * time.Millisecond
-	// testsAtOnce is how many tests run side by side unless -parallel says so. Most
-	// wait for timers most of the time.
-	testsAtOnce = "6"
+	// waitTimeout limits a wait. Waits that succeed are much shorter.
+	waitTimeout = 2 * time.Minute
+	// schedulingDelay is added to each required time, in real time. Two cores that also
+	// compile can delay a goroutine by this long.
+	schedulingDelay = 500 * time.Millisecond
+	// parallelTests is the default of -parallel. Most tests wait for timers most of the
+	// time.
+	parallelTests = "6"
 )
 
-var full = flag.Bool("full", false, "run the tests that repeat a proof or take long, too, and judge how fast things are; use with -parallel 1")
+var full = flag.Bool("full", false, "also run the tests that repeat others or take long, and assert required times; use with -parallel 1")
 
-// onlyInFull skips a test that make test leaves out.
-func onlyInFull(t *testing.T) {
+// skipUnlessFull skips the test without -full.
+func skipUnlessFull(t *testing.T) {
 	t.Helper()
 	if !*full {
 		t.Skip("only with -full (make test-all)")
 	}
 }
 
-// inFull is the first value with -full, and the second without.
-func inFull[T any](long, short T) T {
+// ifFull returns the first value with -full, and the second without.
+func ifFull[T any](with, without T) T {
 	if *full {
-		return long
+		return with
 	}
-	return short
+	return without
 }
 
-// What TestMain has built: the command under test, and the server for the rest.
+// The paths of the command under test and of the server, which TestMain builds.
 var workerCommand, temporalCommand string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {
-		_ = flag.Set("test.parallel", testsAtOnce) // a number, so it cannot fail
+		_ = flag.Set("test.parallel", parallelTests) // a number, so it cannot fail
 	}
 	dir, err := os.MkdirTemp("", "toolbreaker-e2e-")
 	if err == nil {
@@ -71,7 +67,7 @@ func TestMain(m *testing.M) {
 	}
 	var stop func() error
 	if err == nil {
-		sharedServer, stop, err = startServer(sharedSettings...)
+		sharedServer, stop, err = startServer(sharedServerArgs...)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -79,7 +75,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "the server:", err)
+		fmt.Fprintln(os.Stderr, "stopping the server:", err)
 		code = max(code, 1)
 	}
 	_ = os.RemoveAll(dir)

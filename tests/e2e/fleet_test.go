@@ -13,28 +13,29 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-// One worker's trip is everyone's: those that run, and one that comes later.
+// A trip of one worker opens the breakers of all workers, also of workers that start
+// later.
 func TestFleetSharesOneVerdict(t *testing.T) {
 	t.Parallel()
-	const push = 500 * time.Millisecond // from one worker's opening to another's
-	s := newStory(t, 10)
-	one, other := s.openDesk("tools-1", touchy), s.openDesk("tools-2", touchy)
+	const push = 500 * time.Millisecond // between the openings of two workers
+	s := newScenario(t, 10)
+	one, other := s.startToolWorker("tools-1", tripsAfterThree), s.startToolWorker("tools-2", tripsAfterThree)
 
 	opened := one.trip()
-	heard := other.edges.await(t, euWest, breaker.Open, opened.At)
+	received := other.transitions.await(t, euWest, breaker.Open, opened.At)
 	refused := other.call(carriertools.GetDeliveryStatus)
 
 	assert.True(t, opened.Local)
-	assert.False(t, heard.Local)
+	assert.False(t, received.Local)
 	if *full {
-		assert.LessOrEqual(t, heard.At.Sub(opened.At), push+busyMachine)
+		assert.LessOrEqual(t, received.At.Sub(opened.At), push+schedulingDelay)
 	}
 	require.Equal(t, toolcall.Refused, refused.Outcome())
-	assert.Empty(t, other.carrier.Calls(), "no call of its own was needed")
+	assert.Empty(t, other.carrier.Calls(), "the breaker opens without a call of its worker")
 
-	late := s.openDesk("tools-3", touchy)
+	late := s.startToolWorker("tools-3", tripsAfterThree)
 	refused = late.call(carriertools.GetDeliveryStatus)
-	require.Equal(t, toolcall.Refused, refused.Outcome(), "the first call of a worker started in the middle of an outage")
+	require.Equal(t, toolcall.Refused, refused.Outcome(), "first call of a worker that starts during the outage")
 	assert.Empty(t, late.carrier.Calls())
 
 	table := s.table()
@@ -43,19 +44,19 @@ func TestFleetSharesOneVerdict(t *testing.T) {
 	assert.Equal(t, breaker.Open, table.Entries[0].Verdict.State)
 	assert.Equal(t, breaker.RuleFailureRate, table.Entries[0].Verdict.Reason.Rule)
 	assert.Equal(t, probeworkflow.OutageID(euWest), table.Entries[0].Verdict.Outage)
-	t.Logf("one worker's opening to another's: %v", heard.At.Sub(opened.At))
+	t.Logf("time between the openings of two workers: %v", received.At.Sub(opened.At))
 }
 
 func TestToolsOfOneDependencyShareItsBreaker(t *testing.T) {
 	t.Parallel()
-	d := newStory(t, 10).openDesk("tools", touchy)
-	d.trip() // through get_delivery_status alone
-	reached := len(d.carrier.Calls())
+	w := newScenario(t, 10).startToolWorker("tools", tripsAfterThree)
+	w.trip() // calls get_delivery_status
+	reached := len(w.carrier.Calls())
 
 	for _, tool := range []string{carriertools.GetTrackingEvents, carriertools.CreateReturnLabel} {
-		refused := d.call(tool)
+		refused := w.call(tool)
 		require.Equal(t, toolcall.Refused, refused.Outcome(), tool)
 		assert.Equal(t, tool, refused.Unavailable.Tool)
 	}
-	assert.Len(t, d.carrier.Calls(), reached)
+	assert.Len(t, w.carrier.Calls(), reached)
 }

@@ -28,96 +28,97 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-var recordTo = flag.String("record", "", "the directory that recorded histories go to; empty: none are recorded")
+var recordTo = flag.String("record", "", "the directory for recorded histories; empty: none are recorded")
 
-// recorder makes outages of every shape, for their histories to be replayed.
+// recorder runs outages of every shape and records their histories.
 type recorder struct {
-	*bench
-	// down has synthetic calls fail.
+	*harness
+	// down makes synthetic calls fail.
 	down atomic.Bool
-	n    int64
+	// sequence is the sequence of the last report.
+	sequence int64
 }
 
-// TestRecordHistories makes the histories that probeworkflow replays; see `make
-// histories`.
+// TestRecordHistories records the histories that the tests of probeworkflow replay. See
+// `make histories`.
 func TestRecordHistories(t *testing.T) {
 	if *recordTo == "" {
 		t.Skip("only with -record")
 	}
-	r := &recorder{bench: newBench(t, client.Options{Identity: "recorder"})}
-	r.tool("get", breaker.Config{}, func(context.Context, bool) (string, error) {
+	r := &recorder{harness: newHarness(t, client.Options{Identity: "recorder"})}
+	r.addTool("get", breaker.Config{}, func(context.Context, bool) (string, error) {
 		if r.down.Load() {
 			return "", errors.New("no connection")
 		}
 		return "fine", nil
 	}, func(d *interceptor.Dependency) { d.Probe = interceptor.Synthetic("get", false) })
-	r.open()
+	r.start()
 	for name, shape := range map[string]func(t *testing.T, key breaker.Key){
 		"outage-recovered": func(t *testing.T, key breaker.Key) {
-			r.start(t, key, true, r.downReport(20))
-			r.ends(t, key)
+			r.startOutage(t, key, true, r.downReport(20))
+			r.awaitEnd(t, key)
 			r.record(t, probeworkflow.ProbeID(key), "probe-passed")
 		},
 		"outage-probe-failed": func(t *testing.T, key breaker.Key) {
 			r.down.Store(true)
-			r.start(t, key, true, r.downReport(20))
-			r.reaches(t, key, breaker.HalfOpen)
-			r.reaches(t, key, breaker.Open)
+			r.startOutage(t, key, true, r.downReport(20))
+			r.awaitState(t, key, breaker.HalfOpen)
+			r.awaitState(t, key, breaker.Open)
 			r.record(t, probeworkflow.ProbeID(key), "probe-failed")
 			r.down.Store(false)
-			r.ends(t, key)
+			r.awaitEnd(t, key)
 		},
 		"outage-without-probe": func(t *testing.T, key breaker.Key) {
-			r.start(t, key, false, r.downReport(20))
-			r.ends(t, key)
+			r.startOutage(t, key, false, r.downReport(20))
+			r.awaitEnd(t, key)
 		},
 		"outage-dismissed": func(t *testing.T, key breaker.Key) {
-			r.start(t, key, true, r.downReport(1))
-			r.ends(t, key)
+			r.startOutage(t, key, true, r.downReport(1))
+			r.awaitEnd(t, key)
 		},
 		"outage-tripped-on-the-ramp": func(t *testing.T, key breaker.Key) {
-			r.start(t, key, false, r.downReport(20))
-			v := r.reaches(t, key, breaker.Recovering)
+			r.startOutage(t, key, false, r.downReport(20))
+			v := r.awaitState(t, key, breaker.Recovering)
 			again := r.downReport(20)
 			again.State, again.Epoch, again.Ramp = breaker.Recovering, v.Epoch, 20
 			r.signal(t, key, again)
-			r.reaches(t, key, breaker.Open)
-			r.ends(t, key)
+			r.awaitState(t, key, breaker.Open)
+			r.awaitEnd(t, key)
 		},
 		"outage-held-off": func(t *testing.T, key breaker.Key) {
 			report := r.downReport(20)
 			report.HoldOff = 500 * time.Millisecond
-			r.start(t, key, false, report)
-			r.ends(t, key)
+			r.startOutage(t, key, false, report)
+			r.awaitEnd(t, key)
 		},
 		"outage-cancelled": func(t *testing.T, key breaker.Key) {
-			r.start(t, key, false, r.downReport(20))
-			r.reaches(t, key, breaker.Recovering)
+			r.startOutage(t, key, false, r.downReport(20))
+			r.awaitState(t, key, breaker.Recovering)
 			require.NoError(t, r.client.CancelWorkflow(t.Context(), probeworkflow.OutageID(key), ""))
-			r.ends(t, key)
+			r.awaitEnd(t, key)
 		},
 		"outage-in-a-burst": func(t *testing.T, key breaker.Key) {
-			r.start(t, key, false, r.downReport(20))
+			r.startOutage(t, key, false, r.downReport(20))
 			for range 150 {
 				r.signal(t, key, r.downReport(20))
 			}
-			r.ends(t, key)
+			r.awaitEnd(t, key)
 		},
 		"outage-continued-as-new": func(t *testing.T, key breaker.Key) {
 			r.down.Store(true)
-			r.start(t, key, true, r.downReport(20))
+			r.startOutage(t, key, true, r.downReport(20))
 			for range 1900 {
 				r.signal(t, key, r.downReport(20))
 			}
 			require.Eventually(t, func() bool {
 				d, err := r.client.DescribeWorkflowExecution(t.Context(), probeworkflow.OutageID(key), "")
 				return err == nil && d.GetWorkflowExecutionInfo().GetFirstRunId() != d.GetWorkflowExecutionInfo().GetExecution().GetRunId()
-			}, patience, 100*time.Millisecond)
+			}, waitTimeout, 100*time.Millisecond)
 			r.down.Store(false)
 			d, err := r.client.DescribeWorkflowExecution(t.Context(), probeworkflow.OutageID(key), "")
 			require.NoError(t, err)
 			r.save(t, probeworkflow.OutageID(key), d.GetWorkflowExecutionInfo().GetFirstRunId(), "outage-that-continues-as-new")
-			r.ends(t, key)
+			r.awaitEnd(t, key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,14 +132,14 @@ func TestRecordHistories(t *testing.T) {
 }
 
 func (r *recorder) downReport(calls int) fleet.Report {
-	r.n++
+	r.sequence++
 	return fleet.Report{
-		Worker: "worker-1", Sequence: r.n, TaskQueue: "tools",
+		Worker: "worker-1", Sequence: r.sequence, TaskQueue: "tools",
 		Evidence: breaker.Evidence{Window: breaker.Counts{Samples: calls, Failures: calls}},
 	}
 }
 
-func (r *recorder) start(t *testing.T, key breaker.Key, probe bool, report fleet.Report) {
+func (r *recorder) startOutage(t *testing.T, key breaker.Key, probe bool, report fleet.Report) {
 	t.Helper()
 	settings := probeworkflow.Settings{Key: key, Breaker: breaker.Config{
 		Window: 2 * time.Second, Cooldown: 200 * time.Millisecond, MaxCooldown: time.Second, Latency: time.Second,
@@ -159,8 +160,8 @@ func (r *recorder) signal(t *testing.T, key breaker.Key, report fleet.Report) {
 	require.NoError(t, r.client.SignalWorkflow(t.Context(), probeworkflow.OutageID(key), "", probeworkflow.ReportSignal, report))
 }
 
-// reaches waits until the outage stands in a state.
-func (r *recorder) reaches(t *testing.T, key breaker.Key, state breaker.State) (v breaker.Verdict) {
+// awaitState waits until the outage is in a state, and returns its verdict.
+func (r *recorder) awaitState(t *testing.T, key breaker.Key, state breaker.State) (v breaker.Verdict) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		value, err := r.client.QueryWorkflow(t.Context(), probeworkflow.OutageID(key), "", probeworkflow.StateQuery)
@@ -170,32 +171,32 @@ func (r *recorder) reaches(t *testing.T, key breaker.Key, state breaker.State) (
 		}
 		v = status.Verdict
 		return v.State == state
-	}, patience, 20*time.Millisecond)
+	}, waitTimeout, 20*time.Millisecond)
 	return v
 }
 
-// ends waits until the outage is over.
-func (r *recorder) ends(t *testing.T, key breaker.Key) {
+// awaitEnd waits until the outage workflow has ended.
+func (r *recorder) awaitEnd(t *testing.T, key breaker.Key) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		d, err := r.client.DescribeWorkflowExecution(t.Context(), probeworkflow.OutageID(key), "")
 		return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING
-	}, patience, 50*time.Millisecond)
+	}, waitTimeout, 50*time.Millisecond)
 }
 
 func (r *recorder) record(t *testing.T, workflowID, name string) { r.save(t, workflowID, "", name) }
 
-// save writes a history, without a word of the machine that made it.
+// save writes a history without the names of the machine and the process.
 func (r *recorder) save(t *testing.T, workflowID, runID, name string) {
 	t.Helper()
-	var whole history.History
+	var recorded history.History
 	events := r.client.GetWorkflowHistory(t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		require.NoError(t, err)
-		whole.Events = append(whole.Events, event)
+		recorded.Events = append(recorded.Events, event)
 	}
-	data, err := protojson.Marshal(&whole)
+	data, err := protojson.Marshal(&recorded)
 	require.NoError(t, err)
 	var tree any
 	require.NoError(t, json.Unmarshal(data, &tree))
@@ -212,10 +213,10 @@ func (r *recorder) save(t *testing.T, workflowID, runID, name string) {
 	require.NoError(t, err)
 	require.NoError(t, compressed.Close())
 	require.NoError(t, file.Close())
-	t.Logf("%s: %d events", name, len(whole.Events))
+	t.Logf("%s: %d events", name, len(recorded.Events))
 }
 
-// anonymous replaces who did it, and the machine's name in payloads.
+// anonymous replaces identities, and the name of the machine in all text and payloads.
 func anonymous(tree any) any {
 	host, _ := os.Hostname()
 	switch v := tree.(type) {

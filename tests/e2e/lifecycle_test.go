@@ -17,8 +17,8 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// The one test with the server in its own process. It is not parallel: any
-// other test's goroutine would be a leak to it.
+// This test runs the server in its own process. It is not parallel: it would report the
+// goroutines of other tests as leaks.
 func TestStopLeavesNoGoroutine(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	a, err := app.Start(t.Context(), app.Options{
@@ -27,36 +27,37 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 	require.NoError(t, err)
 	defer a.Stop()
 
-	for _, ticket := range []string{"first", "once started again"} {
+	for _, ticket := range []string{"first", "after a restart"} {
 		w, err := a.StartWorker(app.WorkerOptions{})
 		require.NoError(t, err)
 		outcome, err := app.Ask(t.Context(), a.Client, agent.Ticket{ID: ticket, OrderID: "EU-1", Speed: speed})
 		require.NoError(t, err)
-		assertWhole(t, outcome)
+		assertComplete(t, outcome)
 		w.Stop()
 	}
-	stopWithAHangingCall(t, a)
+	stopDuringCall(t, a)
 	a.Stop()
 
 	goleak.VerifyNone(t, before,
-		// The server's own; package devserver's tests say why.
+		// These goroutines belong to the server. The tests of package devserver explain
+		// them.
 		goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"),
 		goleak.IgnoreAnyFunction("google.golang.org/grpc/internal/grpcsync.(*CallbackSerializer).run"),
 		goleak.IgnoreAnyFunction("google.golang.org/grpc.(*addrConn).resetTransportAndUnlock"),
 	)
 }
 
-// stopWithAHangingCall stops a worker while the carrier holds one of its calls.
-func stopWithAHangingCall(t *testing.T, a *app.App) {
+// stopDuringCall stops a worker while one of its calls hangs.
+func stopDuringCall(t *testing.T, a *app.App) {
 	t.Helper()
 	w, err := a.StartWorker(app.WorkerOptions{})
 	require.NoError(t, err)
 	require.NoError(t, a.Carrier.SetFault(carrier.EUWest, carrier.Fault{Kind: carrier.Hang}))
 	_, err = a.Client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: app.TaskQueue},
-		agent.WorkflowType, agent.Ticket{ID: "left hanging", OrderID: "EU-1", Speed: speed})
+		agent.WorkflowType, agent.Ticket{ID: "hanging", OrderID: "EU-1", Speed: speed})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		return a.Carrier.State().Regions[carrier.EUWest].InFlight > 0
-	}, patience, 10*time.Millisecond)
+	}, waitTimeout, 10*time.Millisecond)
 	w.Stop()
 }

@@ -13,95 +13,95 @@ import (
 )
 
 const (
-	// healthyRuns are enough to know how long a run takes, and for the breaker to
-	// know the carrier.
+	// healthyRuns is the number of runs before a fault. They measure the duration of a
+	// healthy run.
 	healthyRuns = 10
-	// runRatio is how long a run may last once the breaker is open, to a healthy one.
+	// runRatio limits the duration of a run that starts while the breaker is open, relative
+	// to a healthy run.
 	runRatio = 1.25
 )
 
-// Each kind of fault is one story: healthy runs, the fault, cooldown upon
-// cooldown while it lasts, the repair. One kind hangs and one fails; the others repeat
-// that in other words.
+// Each scenario has healthy runs, a fault, one or more cooldowns, and the repair. Without
+// -full, one fault hangs and one fails; the others are similar.
 func TestOutage(t *testing.T) {
 	for _, c := range []struct {
 		fault    carrier.Fault
-		repeated bool
+		onlyFull bool
 	}{
 		{fault: carrier.Fault{Kind: carrier.Hang}},
 		{fault: carrier.Fault{Kind: carrier.Lying}},
-		{fault: carrier.Fault{Kind: carrier.Slow}, repeated: true},
-		{fault: carrier.Fault{Kind: carrier.Error}, repeated: true},
-		{fault: carrier.Fault{Kind: carrier.Flaky, Share: 0.9}, repeated: true},
+		{fault: carrier.Fault{Kind: carrier.Slow}, onlyFull: true},
+		{fault: carrier.Fault{Kind: carrier.Error}, onlyFull: true},
+		{fault: carrier.Fault{Kind: carrier.Flaky, Share: 0.9}, onlyFull: true},
 	} {
 		t.Run(string(c.fault.Kind), func(t *testing.T) {
-			if c.repeated {
-				onlyInFull(t)
+			if c.onlyFull {
+				skipUnlessFull(t)
 			}
 			t.Parallel()
-			playOutage(t, c.fault)
+			testOutage(t, c.fault)
 		})
 	}
 }
 
-func playOutage(t *testing.T, fault carrier.Fault) {
-	cooldownRounds := inFull(2, 1) // how many times in a row probes find the carrier down
-	s := newStory(t, speed)
+func testOutage(t *testing.T, fault carrier.Fault) {
+	cooldowns := ifFull(2, 1) // after each, a probe fails
+	s := newScenario(t, speed)
 	s.startWorker()
-	customers := s.customersWrite("EU", ticketEvery)
+	customers := s.startCustomers("EU", ticketInterval)
 	healthy := customers.await(healthyRuns, time.Time{})
 
-	faulted := s.breakCarrier(carrier.EUWest, fault)
-	opened := s.edges.await(t, euWest, breaker.Open, faulted)
+	faulted := s.setFault(carrier.EUWest, fault)
+	opened := s.transitions.await(t, euWest, breaker.Open, faulted)
 	reopened := opened.At
-	for range cooldownRounds {
-		probing := s.edges.await(t, euWest, breaker.HalfOpen, reopened)
-		reopened = s.edges.await(t, euWest, breaker.Open, probing.At).At
+	for range cooldowns {
+		probing := s.transitions.await(t, euWest, breaker.HalfOpen, reopened)
+		reopened = s.transitions.await(t, euWest, breaker.Open, probing.At).At
 	}
 	if fault.Kind == carrier.Lying {
-		assert.Equal(t, http.StatusOK, healthStatus(t, s.Carrier.URL()), "the carrier says that all is well")
+		assert.Equal(t, http.StatusOK, healthStatus(t, s.Carrier.URL()), "the health endpoint reports no fault")
 	}
 	repaired := s.repair(carrier.EUWest)
-	closed := s.edges.await(t, euWest, breaker.Closed, repaired)
+	closed := s.transitions.await(t, euWest, breaker.Closed, repaired)
 	after := customers.await(1, closed.At)
-	onceOpen := startedWhileBlocked(customers.leave(), s.edges.of(euWest), repaired)
+	whileOpen := startedWhileBlocked(customers.finish(), s.transitions.of(euWest), repaired)
 
 	for _, r := range healthy {
-		assertWhole(t, r.outcome)
+		assertComplete(t, r.outcome)
 	}
-	require.NotEmpty(t, onceOpen)
+	require.NotEmpty(t, whileOpen)
 	longest := 0.0
-	for _, r := range onceOpen {
+	for _, r := range whileOpen {
 		assertPartial(t, r.outcome)
-		assert.Less(t, r.outcome.ToolCalls, healthy[0].outcome.ToolCalls, "a run begun once open makes fewer calls than a healthy one")
+		assert.Less(t, r.outcome.ToolCalls, healthy[0].outcome.ToolCalls, "a run that starts while open makes fewer calls than a healthy run")
 		longest = max(longest, r.outcome.Seconds)
 	}
 	if *full {
-		assert.LessOrEqual(t, longest, runRatio*medianSeconds(healthy), "a run begun once open ends as soon as a healthy one")
+		assert.LessOrEqual(t, longest, runRatio*medianSeconds(healthy), "a run that starts while open takes no longer than a healthy run")
 	}
-	assertWhole(t, after[0].outcome)
+	assertComplete(t, after[0].outcome)
 
-	assert.Empty(t, s.callsWhileBlocked(euWest), "customers' calls that reached the carrier while open or half-open")
-	probes := arrived(s.calls(carrier.EUWest, carrier.Probe), opened.At, repaired)
-	assert.GreaterOrEqual(t, len(probes), cooldownRounds, "probes do reach it")
-	for _, to := range path(between(s.edges.of(euWest), opened.At, repaired)) {
-		assert.Contains(t, []breaker.State{breaker.Open, breaker.HalfOpen}, to, "while the fault lasts")
+	assert.Empty(t, s.callsWhileBlocked(euWest), "customers' calls that reach the carrier while open or half-open")
+	probes := callsBetween(s.calls(carrier.EUWest, carrier.Probe), opened.At, repaired)
+	assert.GreaterOrEqual(t, len(probes), cooldowns, "probes that reach the carrier")
+	for _, to := range states(transitionsBetween(s.transitions.of(euWest), opened.At, repaired)) {
+		assert.Contains(t, []breaker.State{breaker.Open, breaker.HalfOpen}, to, "states during the fault")
 	}
-	recovery := path(between(s.edges.of(euWest), repaired, closed.At.Add(1)))
+	recovery := states(transitionsBetween(s.transitions.of(euWest), repaired, closed.At.Add(1)))
 	require.GreaterOrEqual(t, len(recovery), 3)
 	assert.Equal(t, []breaker.State{breaker.HalfOpen, breaker.Recovering, breaker.Closed}, recovery[len(recovery)-3:])
 
-	t.Logf("in seconds of the story: fault to open %.1f, repair to closed %.1f; longest run once open %.2f of a healthy one, of %d; %s",
-		s.storySeconds(opened.At.Sub(faulted)), s.storySeconds(closed.At.Sub(repaired)),
-		longest/medianSeconds(healthy), len(onceOpen), opened.Reason)
+	t.Logf("in scenario seconds: fault to open %.1f, repair to closed %.1f; longest of %d runs while open %.2f of a healthy run; %s",
+		s.scenarioSeconds(opened.At.Sub(faulted)), s.scenarioSeconds(closed.At.Sub(repaired)),
+		len(whileOpen), longest/medianSeconds(healthy), opened.Reason)
 }
 
-// startedWhileBlocked are the runs begun while the breaker was open or half-open
-// and the fault lasted.
-func startedWhileBlocked(runs []run, edges []breaker.Transition, repaired time.Time) []run {
+// startedWhileBlocked returns the runs that started during the fault while the breaker was
+// open or half-open.
+func startedWhileBlocked(runs []run, transitions []breaker.Transition, repaired time.Time) []run {
 	var blocked []run
 	for _, r := range runs {
-		if _, refused := blockedSince(edges, r.began); refused && r.began.Before(repaired) {
+		if _, refused := blockedSince(transitions, r.started); refused && r.started.Before(repaired) {
 			blocked = append(blocked, r)
 		}
 	}
@@ -116,109 +116,106 @@ func healthStatus(t *testing.T, url string) int {
 	return response.StatusCode
 }
 
-// A breaker of completed calls would still be waiting for its first sample.
-func TestHangingCallsOpenTheBreakerBeforeAnyOfThemHasEnded(t *testing.T) {
+// Hanging calls count as slow before they end. A breaker that counts only completed calls
+// would have no sample yet.
+func TestHangingCallsOpenTheBreakerBeforeTheyEnd(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, inFull(2.0, speed)) // slow enough that busyMachine is less than the limit
+	s := newScenario(t, ifFull(2.0, speed)) // at this speed, schedulingDelay is less than the limit
 	s.startWorker()
-	s.customersWrite("EU", ticketEvery).await(4, time.Time{})
+	s.startCustomers("EU", ticketInterval).await(4, time.Time{})
 
-	faulted := s.breakCarrier(carrier.EUWest, carrier.Fault{Kind: carrier.Hang})
-	opened := s.edges.await(t, euWest, breaker.Open, faulted)
+	faulted := s.setFault(carrier.EUWest, carrier.Fault{Kind: carrier.Hang})
+	opened := s.transitions.await(t, euWest, breaker.Open, faulted)
 
 	if *full {
 		limit := s.BreakerConfig().Latency + s.Scaled(time.Second)
-		assert.LessOrEqual(t, opened.At.Sub(faulted), limit+busyMachine)
+		assert.LessOrEqual(t, opened.At.Sub(faulted), limit+schedulingDelay)
 	}
 	assert.Equal(t, breaker.RuleLatency, opened.Reason.Rule)
-	assert.Zero(t, opened.Reason.Slow, "slow calls that have ended")
+	assert.Zero(t, opened.Reason.Slow, "no slow call has ended")
 	assert.GreaterOrEqual(t, opened.Reason.Hung, s.BreakerConfig().WithDefaults().MinSlow)
-	for _, c := range arrived(s.calls(carrier.EUWest, carrier.Customer), faulted, opened.At) {
-		assert.Zero(t, c.Status, "an answer to a call that hangs")
+	for _, c := range callsBetween(s.calls(carrier.EUWest, carrier.Customer), faulted, opened.At) {
+		assert.Zero(t, c.Status, "no hanging call has a response")
 	}
-	t.Logf("in seconds of the story: fault to open %.1f; %s", s.storySeconds(opened.At.Sub(faulted)), opened.Reason)
+	t.Logf("in scenario seconds: fault to open %.1f; %s", s.scenarioSeconds(opened.At.Sub(faulted)), opened.Reason)
 }
-
-// What is no outage.
 
 func TestRateLimitDoesNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, speed)
+	s := newScenario(t, speed)
 	s.startWorker()
-	customers := s.customersWrite("EU", ticketEvery)
+	customers := s.startCustomers("EU", ticketInterval)
 	customers.await(healthyRuns, time.Time{})
 
-	s.breakCarrier(carrier.EUWest, carrier.Fault{Kind: carrier.RateLimited})
-	awaitAnswers(t, s, http.StatusTooManyRequests, inFull(100, 40))
+	s.setFault(carrier.EUWest, carrier.Fault{Kind: carrier.RateLimited})
+	awaitResponses(t, s, http.StatusTooManyRequests, ifFull(100, 40))
 
-	assert.Empty(t, s.edges.of(euWest))
+	assert.Empty(t, s.transitions.of(euWest))
 }
 
-// Three calls in ten fail, at a pace at which ten seconds hold thirty of them.
+// Three of ten calls fail. Ten seconds contain thirty calls.
 func TestFewFailuresDoNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, 2)
+	s := newScenario(t, 2)
 	s.startWorker()
-	customers := s.customersWrite("EU", time.Second)
+	customers := s.startCustomers("EU", time.Second)
 	customers.await(healthyRuns, time.Time{})
 
-	s.breakCarrier(carrier.EUWest, carrier.Fault{Kind: carrier.Flaky, Share: 0.3})
-	awaitAnswers(t, s, http.StatusServiceUnavailable, inFull(60, 30))
+	s.setFault(carrier.EUWest, carrier.Fault{Kind: carrier.Flaky, Share: 0.3})
+	awaitResponses(t, s, http.StatusServiceUnavailable, ifFull(60, 30))
 
-	assert.Empty(t, s.edges.of(euWest))
+	assert.Empty(t, s.transitions.of(euWest))
 }
 
-func TestBlipDoesNotOpenTheBreaker(t *testing.T) {
+func TestShortFaultDoesNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, speed)
+	s := newScenario(t, speed)
 	s.startWorker()
-	customers := s.customersWrite("EU", ticketEvery)
+	customers := s.startCustomers("EU", ticketInterval)
 	customers.await(healthyRuns, time.Time{})
 
-	faulted := s.breakCarrier(carrier.EUWest, carrier.Fault{Kind: carrier.Error})
-	awaitAnswers(t, s, http.StatusServiceUnavailable, 4) // which two seconds of the story hold
+	faulted := s.setFault(carrier.EUWest, carrier.Fault{Kind: carrier.Error})
+	awaitResponses(t, s, http.StatusServiceUnavailable, 4) // two seconds of scenario time
 	repaired := s.repair(carrier.EUWest)
 	customers.await(healthyRuns, repaired)
 
-	assert.Empty(t, s.edges.of(euWest))
-	for _, r := range begunFrom(customers.leave(), faulted) {
-		assertWhole(t, r.outcome)
+	assert.Empty(t, s.transitions.of(euWest))
+	for _, r := range startedSince(customers.finish(), faulted) {
+		assertComplete(t, r.outcome)
 	}
 }
 
-// awaitAnswers waits until eu-west has given n answers of a status.
-func awaitAnswers(t *testing.T, s *story, status, n int) {
+// awaitResponses waits until eu-west has sent n responses with a status.
+func awaitResponses(t *testing.T, s *scenario, status, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return s.Carrier.State().Regions[carrier.EUWest].Answers[status] >= n
-	}, patience, 10*time.Millisecond)
+	}, waitTimeout, 10*time.Millisecond)
 }
 
-// What an outage leaves alone.
-
-func TestOutageStaysInItsRegionAndDependency(t *testing.T) {
+func TestOutageAffectsNoOtherRegionAndDependency(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, speed)
+	s := newScenario(t, speed)
 	w := s.startWorker()
-	european := s.customersWrite("EU", ticketEvery)
-	american := s.customersWrite("US", ticketEvery)
+	european := s.startCustomers("EU", ticketInterval)
+	american := s.startCustomers("US", ticketInterval)
 	european.await(healthyRuns, time.Time{})
 
-	faulted := s.breakCarrier(carrier.EUWest, carrier.Fault{Kind: carrier.Hang})
-	opened := s.edges.await(t, euWest, breaker.Open, faulted)
-	s.edges.await(t, euWest, breaker.HalfOpen, opened.At)
+	faulted := s.setFault(carrier.EUWest, carrier.Fault{Kind: carrier.Hang})
+	opened := s.transitions.await(t, euWest, breaker.Open, faulted)
+	s.transitions.await(t, euWest, breaker.HalfOpen, opened.At)
 	american.await(healthyRuns, opened.At)
 	european.await(healthyRuns, opened.At)
 
-	for _, r := range american.leave() {
-		assertWhole(t, r.outcome)
+	for _, r := range american.finish() {
+		assertComplete(t, r.outcome)
 	}
-	assert.Empty(t, s.edges.of(usEast))
-	assert.Empty(t, s.edges.of(orderDB))
+	assert.Empty(t, s.transitions.of(usEast))
+	assert.Empty(t, s.transitions.of(orderDB))
 	for _, b := range w.Plugin.Breakers() {
 		assert.Equal(t, b.Key == euWest, b.State != breaker.Closed, "%s is %s", b.Key, b.State)
 	}
 	for _, e := range s.table().Entries {
-		assert.Equal(t, euWest, e.Key, "on the board")
+		assert.Equal(t, euWest, e.Key, "entries of the board")
 	}
 }

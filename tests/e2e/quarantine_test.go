@@ -22,80 +22,80 @@ import (
 	"github.com/toolbreaker/toolbreaker/toolcall"
 )
 
-var pollingAsEver = flag.Bool("polling", false, "measure a quarantined worker under load, and one that polls as ever, too")
+var measurePolling = flag.Bool("polling", false, "also measure a quarantined worker under load, with and without slow polling")
 
-// eager polls as the SDK does by itself: behind the breaker's plugin it takes the
-// slowness of a quarantined worker away.
-type eager struct{ worker.PluginBase }
+// defaultPolling is a plugin that restores the SDK's tuner. After the breaker's plugin, it
+// disables the slow polling of a quarantined worker.
+type defaultPolling struct{ worker.PluginBase }
 
-func (eager) Name() string { return "eager" }
+func (defaultPolling) Name() string { return "default-polling" }
 
-func (eager) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) (err error) {
+func (defaultPolling) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) (err error) {
 	o.WorkerOptions.Tuner, err = worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{NumActivitySlots: 5})
 	return err
 }
 
-// crew are workers of one task queue, each a fleet member of its own. The first
-// one cannot reach the dependency.
-type crew struct {
-	*bench
+// workerFleet has several workers of one task queue, each with its own plugin. The first
+// worker cannot reach the dependency.
+type workerFleet struct {
+	*harness
 	plugins []*interceptor.Plugin
-	// unavailable is how many runs were told that the dependency is.
+	// unavailable counts the refused runs.
 	unavailable atomic.Int64
 }
 
-func newCrew(t *testing.T, workers int, more ...worker.Plugin) *crew {
+func newWorkerFleet(t *testing.T, workers int, more ...worker.Plugin) *workerFleet {
 	t.Helper()
-	c := &crew{bench: newBench(t, client.Options{})}
-	c.guard("get", breaker.Config{MinSamples: 10, Cooldown: time.Hour, MaxCooldown: time.Hour})
+	f := &workerFleet{harness: newHarness(t, client.Options{})}
+	f.addDependency("get", breaker.Config{MinSamples: 10, Cooldown: time.Hour, MaxCooldown: time.Hour})
 	for i := range workers {
-		plugin, err := interceptor.NewPlugin(c.client, c.config)
+		plugin, err := interceptor.NewPlugin(f.client, f.config)
 		require.NoError(t, err)
-		c.plugins = append(c.plugins, plugin)
+		f.plugins = append(f.plugins, plugin)
 		do := func(context.Context, bool) (string, error) {
 			if i == 0 {
 				return "", errors.New("no such host")
 			}
-			time.Sleep(500 * time.Millisecond) // how long a call takes
+			time.Sleep(500 * time.Millisecond) // the duration of a call
 			return "fine", nil
 		}
-		c.startWorker("tools", worker.Options{
-			Identity: fmt.Sprintf("crew-%d", i), Plugins: append([]worker.Plugin{plugin}, more...),
+		f.startWorker("tools", worker.Options{
+			Identity: fmt.Sprintf("worker-%d", i), Plugins: append([]worker.Plugin{plugin}, more...),
 			MaxConcurrentActivityExecutionSize: 5, DisableEagerActivities: true,
 		}, func(r worker.Registry) { r.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: "get"}) })
 	}
-	return c
+	return f
 }
 
-// table is what the board says.
-func (b *bench) table() fleet.Table {
-	b.t.Helper()
+// table returns the board's table.
+func (h *harness) table() fleet.Table {
+	h.t.Helper()
 	var table fleet.Table
-	value, err := b.client.QueryWorkflow(b.t.Context(), fleet.BoardID, "", fleet.TableQuery)
-	require.NoError(b.t, err)
-	require.NoError(b.t, value.Get(&table))
+	value, err := h.client.QueryWorkflow(h.t.Context(), fleet.BoardID, "", fleet.TableQuery)
+	require.NoError(h.t, err)
+	require.NoError(h.t, value.Get(&table))
 	return table
 }
 
-// tasks are how many each worker has taken.
-func (c *crew) tasks() []int64 {
+// tasks returns how many tasks each worker has taken.
+func (f *workerFleet) tasks() []int64 {
 	var all []int64
-	for _, p := range c.plugins {
+	for _, p := range f.plugins {
 		s := snapshotOf(p, "get")
 		all = append(all, s.Counted+s.Refused)
 	}
 	return all
 }
 
-// work has runs started each so often, at most so many at a time, until stop is
-// called, which gives how many there were. Each ends with an answer, of which
-// c.unavailable counts those that say that the dependency is unavailable.
-func (c *crew) work(every time.Duration, atOnce int) (stop func() int) {
-	quit, slots := make(chan struct{}), make(chan struct{}, atOnce)
+// startRuns starts a run per interval, unless the maximum of concurrent runs is reached.
+// stop ends this, waits for all runs and returns their number. Each run must end with a
+// value or a refusal.
+func (f *workerFleet) startRuns(interval time.Duration, concurrent int) (stop func() int) {
+	quit, slots := make(chan struct{}), make(chan struct{}, concurrent)
 	var done, runs sync.WaitGroup
 	n := 0
 	done.Go(func() {
-		ticker := time.NewTicker(every)
+		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		for {
 			select {
@@ -111,14 +111,14 @@ func (c *crew) work(every time.Duration, atOnce int) (stop func() int) {
 			n++
 			runs.Go(func() {
 				defer func() { <-slots }()
-				run, err := c.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: "tools"}, carryOut, plan{Tool: "get", Options: retried(0)})
-				var got answer
-				if assert.NoError(c.t, err) && assert.NoError(c.t, run.Get(context.Background(), &got)) {
+				run, err := f.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: "tools"}, makeCall, callSpec{Tool: "get", Options: withRetries(0)})
+				var got callResult
+				if assert.NoError(f.t, err) && assert.NoError(f.t, run.Get(context.Background(), &got)) {
 					if got.outcome() == toolcall.Refused {
-						c.unavailable.Add(1)
+						f.unavailable.Add(1)
 						return
 					}
-					assert.Equal(c.t, toolcall.OK, got.outcome(), "%+v", got)
+					assert.Equal(f.t, toolcall.OK, got.outcome(), "%+v", got)
 				}
 			})
 		}
@@ -128,40 +128,40 @@ func (c *crew) work(every time.Duration, atOnce int) (stop func() int) {
 		done.Wait()
 		runs.Wait()
 	})
-	c.t.Cleanup(end)
+	f.t.Cleanup(end)
 	return func() int {
 		end()
 		return n
 	}
 }
 
-// The tasks of a worker that cannot reach the dependency are served by others: no
-// run is told that it is unavailable. A worker that ends its calls at once has
-// slots free when others have none, so it polls less.
-func TestAWorkerAloneWithItsTroubleIsQuarantined(t *testing.T) {
+// A worker that alone cannot reach the dependency is quarantined. Other workers execute
+// its tasks, so no run is refused. Its calls end at once, so it must poll slowly to take
+// less than its share of the tasks.
+func TestQuarantineOfOneFailingWorker(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name   string
-		every  time.Duration
-		atOnce int
-		more   []worker.Plugin
+		name       string
+		interval   time.Duration
+		concurrent int
+		more       []worker.Plugin
 	}{
 		{"ten a second", 100 * time.Millisecond, 20, nil},
-		// For the figures; see -polling. Where the server itself is that busy, the
-		// fleet's word may take longer than a worker waits for it.
-		{"more than the others can take", 10 * time.Millisecond, 100, nil},
-		{"more than the others can take, polling as ever", 10 * time.Millisecond, 100, []worker.Plugin{eager{}}},
+		// These two measure shares; see -polling. On a busy server, the verdict can take
+		// longer than a worker waits for it.
+		{"overload", 10 * time.Millisecond, 100, nil},
+		{"overload, default polling", 10 * time.Millisecond, 100, []worker.Plugin{defaultPolling{}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.every < 100*time.Millisecond && !*pollingAsEver {
+			if c.interval < 100*time.Millisecond && !*measurePolling {
 				t.Skip("only with -polling")
 			}
-			crew := newCrew(t, 5, c.more...)
-			stop := crew.work(c.every, c.atOnce)
+			f := newWorkerFleet(t, 5, c.more...)
+			stop := f.startRuns(c.interval, c.concurrent)
 			var verdict fleet.Entry
 			require.Eventually(t, func() bool {
-				// There may be no board yet, or none that has begun.
-				value, err := crew.client.QueryWorkflow(context.Background(), fleet.BoardID, "", fleet.TableQuery)
+				// The board may not have started yet.
+				value, err := f.client.QueryWorkflow(context.Background(), fleet.BoardID, "", fleet.TableQuery)
 				var table fleet.Table
 				if err != nil || value.Get(&table) != nil {
 					return false
@@ -170,31 +170,31 @@ func TestAWorkerAloneWithItsTroubleIsQuarantined(t *testing.T) {
 					verdict = e
 				}
 				return verdict.Dismissed
-			}, patience, 50*time.Millisecond)
-			told := time.Now()
+			}, waitTimeout, 50*time.Millisecond)
+			dismissed := time.Now()
 			require.Len(t, verdict.Outliers, 1)
-			require.Equal(t, breaker.Open, snapshotOf(crew.plugins[0], "get").State)
+			require.Equal(t, breaker.Open, snapshotOf(f.plugins[0], "get").State)
 
-			before := crew.tasks()
-			time.Sleep(20 * time.Second) // for how long is counted
-			after := crew.tasks()
+			before := f.tasks()
+			time.Sleep(20 * time.Second) // tasks are counted in this time
+			after := f.tasks()
 			runs := stop()
-			// A worker waits for the fleet's word for five seconds. Where the machine is so
-			// busy that it comes later, calls are refused in between.
-			tripped := crew.edges.of(breaker.Key{Dependency: "get", Region: region})[0].At
-			if *full || told.Sub(tripped) < 5*time.Second {
-				assert.Zero(t, crew.unavailable.Load(), "no run is told that the dependency is unavailable; the fleet's word took %v", told.Sub(tripped))
+			// A worker waits five seconds for the verdict. On a busy machine it can come later;
+			// calls are refused until then.
+			tripped := f.transitions.of(breaker.Key{Dependency: "get", Region: region})[0].At
+			if *full || dismissed.Sub(tripped) < 5*time.Second {
+				assert.Zero(t, f.unavailable.Load(), "no run is refused; the verdict took %v", dismissed.Sub(tripped))
 			}
 
 			all, bad := int64(0), after[0]-before[0]
 			for i := range after {
 				all += after[i] - before[i]
 				if i > 0 {
-					assert.Equal(t, breaker.Closed, snapshotOf(crew.plugins[i], "get").State)
+					assert.Equal(t, breaker.Closed, snapshotOf(f.plugins[i], "get").State)
 				}
 			}
 			share := float64(bad) / float64(all)
-			t.Logf("%d runs; of %d tasks in quarantine the worker in trouble took %d, %.1f %%; a fair share is 20 %%", runs, all, bad, 100*share)
+			t.Logf("%d runs; %d tasks, of which the quarantined worker took %d, %.1f %%; a fair share is 20 %%", runs, all, bad, 100*share)
 			if c.more == nil {
 				assert.Less(t, share, 0.2)
 			}

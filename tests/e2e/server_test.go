@@ -31,22 +31,21 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// sharedServer is the address of the Temporal server that TestMain starts. Every
-// test has a namespace of its own on it, and so a board, outages and workers of its
-// own. Tests that stop a server, or change its limits, start another one.
+// sharedServer is the address of the Temporal server that TestMain starts. Every test has
+// its own namespace, and so its own board, outages and workers. Tests that stop the
+// server, or change its limits, start their own.
 var sharedServer string
 
-// sharedSettings are the shared server's: a timer is late by less than what any
-// story distinguishes, and a new namespace is known to all services soon.
-var sharedSettings = []string{"-timer-resolution", "100ms", "-set", "system.namespaceCacheRefreshInterval=200ms"}
+// sharedServerArgs make timers precise enough for every scenario, and let all services
+// of the server see a new namespace soon.
+var sharedServerArgs = []string{"-timer-resolution", "100ms", "-set", "system.namespaceCacheRefreshInterval=200ms"}
 
-// uncompressed are connections without the SDK's usual compression. Under the race
-// detector compression alone takes half of a test's processor time. The workers of
-// tests/processes compress.
+// uncompressed disables the compression of requests. Under the race detector it takes half
+// of a test's processor time. The workers of tests/processes compress.
 var uncompressed = client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}}
 
-// startServer starts a server in a process of its own. It gives its address, and
-// what stops it.
+// startServer starts a server in a separate process. It returns its address, and a
+// function that stops it.
 func startServer(args ...string) (address string, stop func() error, err error) {
 	server := exec.Command(temporalCommand, args...)
 	server.Stderr = os.Stderr
@@ -67,14 +66,14 @@ func startServer(args ...string) (address string, stop func() error, err error) 
 	})
 	address, err = bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("the server has not started: %w", err), stop())
+		return "", nil, errors.Join(fmt.Errorf("starting the server: %w", err), stop())
 	}
 	return strings.TrimSpace(address), stop, nil
 }
 
-// runTemporal starts a server for one test alone, until stop is called or the test
+// startOwnServer starts a server for one test. It runs until stop is called or the test
 // ends.
-func runTemporal(t *testing.T, args ...string) (address string, stop func()) {
+func startOwnServer(t *testing.T, args ...string) (address string, stop func()) {
 	t.Helper()
 	address, end, err := startServer(args...)
 	require.NoError(t, err)
@@ -104,9 +103,8 @@ func newNamespace(t *testing.T) string {
 
 var searchAttributes = []string{probeworkflow.SearchDependency, probeworkflow.SearchRegion, probeworkflow.SearchState}
 
-// newListedNamespace registers a namespace in which outages can be listed by their
-// search attributes.
-func newListedNamespace(t *testing.T) string {
+// newSearchableNamespace registers a namespace with the search attributes of outages.
+func newSearchableNamespace(t *testing.T) string {
 	t.Helper()
 	name := newNamespace(t)
 	c, err := client.Dial(client.Options{
@@ -118,26 +116,25 @@ func newListedNamespace(t *testing.T) string {
 	for _, attribute := range searchAttributes {
 		attributes[attribute] = enums.INDEXED_VALUE_TYPE_KEYWORD
 	}
-	// Each service of the server reads namespaces into a cache of its own: the frontend,
-	// which takes the attributes and the lists, and history, which takes a workflow's
-	// commands. A workflow that sets them is believed by both.
+	// The frontend and the history service have separate caches of namespaces. Both know
+	// the attributes once a workflow that sets them completes and is listed.
 	require.Eventually(t, func() bool {
 		_, err := c.OperatorService().AddSearchAttributes(t.Context(), &operatorservice.AddSearchAttributesRequest{
 			Namespace: name, SearchAttributes: attributes,
 		})
 		var exists *serviceerror.AlreadyExists
 		return err == nil || errors.As(err, &exists)
-	}, patience, 50*time.Millisecond, "search attributes can be registered")
-	require.Eventually(t, func() bool { return setsSearchAttributes(t.Context(), c, name) }, patience, 50*time.Millisecond,
-		"a workflow can set the search attributes")
+	}, waitTimeout, 50*time.Millisecond, "registering search attributes")
+	require.Eventually(t, func() bool { return canSetSearchAttributes(t.Context(), c, name) }, waitTimeout, 50*time.Millisecond,
+		"setting search attributes in a workflow")
 	return name
 }
 
-// setsSearchAttributes has a workflow set every search attribute, and tells whether
-// the server took it.
-func setsSearchAttributes(ctx context.Context, c client.Client, namespace string) bool {
+// canSetSearchAttributes runs a workflow that sets every search attribute, and reports
+// whether the server accepts them.
+func canSetSearchAttributes(ctx context.Context, c client.Client, namespace string) bool {
 	const queue = "search-attributes"
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // the server wants one
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // polling requires a deadline
 	defer cancel()
 	service := c.WorkflowService()
 	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: queue}, "SetSearchAttributes")
@@ -181,8 +178,7 @@ func setsSearchAttributes(ctx context.Context, c client.Client, namespace string
 	if err != nil {
 		return false
 	}
-	// Where history does not know an attribute, it ends the workflow, or has the task
-	// done again.
+	// If the history service does not know an attribute, it fails the workflow or its task.
 	desc, err := c.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
 	if err != nil || desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return false

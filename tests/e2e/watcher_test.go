@@ -27,108 +27,106 @@ import (
 	"github.com/toolbreaker/toolbreaker/probeworkflow"
 )
 
-// What a watcher can meet with on its way to the board.
-
-// A change that happens while nothing can be heard is not lost, and needs no
-// other change to be noticed.
-func TestWatcherHearsWhatHappenedWhileItWasAway(t *testing.T) {
+// A watcher receives a change that happened while it was disconnected, without another
+// change.
+func TestWatcherReceivesChangesAfterReconnect(t *testing.T) {
 	t.Parallel()
-	b := newBoardroom(t, client.Options{})
-	line := newLine(t, b.address)
-	away, there := b.listen(b.dial(line.address)), b.listen(b.client)
+	b := newBoard(t, client.Options{})
+	p := newProxy(t, b.address)
+	disconnected, connected := b.watch(b.dial(p.address)), b.watch(b.client)
 	b.publish(1)
-	b.awaitWaiting(away.await(1))
+	b.awaitWatching(disconnected.await(1))
 
-	line.cut()
+	p.disconnect()
 	b.publish(2)
-	there.await(2)
-	assert.Less(t, away.last(), int64(2))
-	line.mend()
-	away.await(2)
+	connected.await(2)
+	assert.Less(t, disconnected.last(), int64(2))
+	p.reconnect()
+	disconnected.await(2)
 }
 
-// The same where it is the process that was away: its next watcher begins with
-// what the memo says.
-func TestWatcherOfAProcessStartedAgainBeginsWithWhatItMissed(t *testing.T) {
+// The first table of a restarted watcher comes from the board's memo.
+func TestRestartedWatcherStartsWithTheCurrentTable(t *testing.T) {
 	t.Parallel()
-	b := newBoardroom(t, client.Options{})
-	first, there := b.listen(b.client), b.listen(b.client)
+	b := newBoard(t, client.Options{})
+	first, other := b.watch(b.client), b.watch(b.client)
 	b.publish(1)
-	b.awaitWaiting(first.await(1))
+	b.awaitWatching(first.await(1))
 
 	first.stop()
 	b.publish(2)
-	there.await(2)
-	again := b.listen(b.client)
-	assert.Equal(t, int64(2), again.last(), "before its first task")
+	other.await(2)
+	restarted := b.watch(b.client)
+	assert.Equal(t, int64(2), restarted.last(), "known after Bootstrap")
 	b.publish(3)
-	again.await(3)
+	restarted.await(3)
 }
 
-func TestWatcherOutlivesARestartOfTheServer(t *testing.T) {
+func TestWatcherContinuesAfterAServerRestart(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "temporal.db")
-	address, stop := runTemporal(t, "-db", db)
-	line := newLine(t, address)
-	b := openBoardroom(t, line.address, client.Options{Namespace: client.DefaultNamespace})
-	l := b.listen(b.client)
+	address, stop := startOwnServer(t, "-db", db)
+	p := newProxy(t, address)
+	b := newBoardOn(t, p.address, client.Options{Namespace: client.DefaultNamespace})
+	w := b.watch(b.client)
 	b.publish(1)
-	before := l.await(1)
-	b.awaitWaiting(before)
+	before := w.await(1)
+	b.awaitWatching(before)
 
 	stop()
-	line.cut()
-	address, _ = runTemporal(t, "-db", db)
-	line.lead(address)
-	line.mend()
+	p.disconnect()
+	address, _ = startOwnServer(t, "-db", db)
+	p.setServer(address)
+	p.reconnect()
 	b.publish(2)
-	assert.Greater(t, l.await(2).Version, before.Version)
+	assert.Greater(t, w.await(2).Version, before.Version)
 }
 
-// The board continues as new every few changes here. Each of many watchers hears
-// each change all the same.
-func TestNoWatcherMissesAVersionWhenTheBoardContinuesAsNew(t *testing.T) {
+// The board continues as new after a few changes. Every watcher still receives each
+// change.
+func TestWatchersReceiveEachChangeWhenTheBoardContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	const watchers, changes = 20, 40
-	b := newBoardroomAlone(t, "-set", "limit.historyCount.suggestContinueAsNew=60")
-	var all []*listener
+	b := newBoardWithServer(t, "-set", "limit.historyCount.suggestContinueAsNew=60")
+	var all []*watcher
 	for range watchers {
-		all = append(all, b.listen(b.client))
+		all = append(all, b.watch(b.client))
 	}
 	runs := map[string]bool{}
 	for epoch := int64(1); epoch <= changes; epoch++ {
 		b.publish(epoch)
-		for _, l := range all {
-			l.await(epoch)
+		for _, w := range all {
+			w.await(epoch)
 		}
 		runs[b.run()] = true
 	}
-	assert.Greater(t, len(runs), 3, "the board has continued as new, and more than once")
-	for _, l := range all {
-		heard := l.all()
-		for i := 1; i < len(heard); i++ {
-			assert.Greater(t, heard[i].Version, heard[i-1].Version)
-			assert.LessOrEqual(t, epochOf(heard[i])-epochOf(heard[i-1]), int64(1), "each change")
+	assert.Greater(t, len(runs), 3, "the board continues as new several times")
+	for _, w := range all {
+		tables := w.all()
+		for i := 1; i < len(tables); i++ {
+			assert.Greater(t, tables[i].Version, tables[i-1].Version)
+			assert.LessOrEqual(t, epochOf(tables[i])-epochOf(tables[i-1]), int64(1), "no change is missed")
 		}
 	}
 
-	// Faster than they can be told one by one: the last counts.
+	// These changes are too fast to be received one by one. The last one must arrive.
 	for epoch := int64(changes + 1); epoch <= 2*changes; epoch++ {
 		b.publish(epoch)
 	}
-	for _, l := range all {
-		l.await(2 * changes)
+	for _, w := range all {
+		w.await(2 * changes)
 	}
 }
 
-// As on a namespace's fail-over, or by an operator's hand.
-func TestWatchersFollowABoardStartedAnew(t *testing.T) {
+// A watcher starts the board again after an operator has terminated or deleted it, or a
+// failover of the namespace has lost it.
+func TestWatchersFollowARestartedBoard(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*boardroom){
-		"terminated": func(b *boardroom) {
+	for name, end := range map[string]func(*boardHarness){
+		"terminated": func(b *boardHarness) {
 			require.NoError(b.t, b.client.TerminateWorkflow(b.t.Context(), fleet.BoardID, "", "a test"))
 		},
-		"deleted": func(b *boardroom) {
+		"deleted": func(b *boardHarness) {
 			_, err := b.client.WorkflowService().DeleteWorkflowExecution(b.t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
 				Namespace: b.options.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: fleet.BoardID},
 			})
@@ -137,57 +135,56 @@ func TestWatchersFollowABoardStartedAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBoardroom(t, client.Options{})
-			one, other := b.listen(b.client), b.listen(b.client)
+			b := newBoard(t, client.Options{})
+			one, other := b.watch(b.client), b.watch(b.client)
 			b.publish(1)
 			before := one.await(1)
 			other.await(1)
-			b.awaitWaiting(before)
+			b.awaitWatching(before)
 			run := b.run()
 
 			end(b)
-			require.Eventually(t, func() bool { return b.run() != run && b.running() }, patience, 50*time.Millisecond,
-				"whoever waits has it started again")
+			require.Eventually(t, func() bool { return b.run() != run && b.running() }, waitTimeout, 50*time.Millisecond,
+				"a watcher starts the board again")
 			b.publish(2)
-			for _, l := range []*listener{one, other} {
-				assert.Greater(t, l.await(2).Version, before.Version)
+			for _, w := range []*watcher{one, other} {
+				assert.Greater(t, w.await(2).Version, before.Version)
 			}
 		})
 	}
 }
 
-// A frontend lets so many calls wait and refuses the rest. The SDK tries those
-// again for a minute without a word, and whoever trusted in their wait heard of a
-// change a minute late.
-func TestWatchersPastTheServersLimitHearOfEachChange(t *testing.T) {
+// A frontend limits the number of long-running requests. The SDK retries the others for up
+// to a minute without an error. Watchers must not wait for that.
+func TestWatchersBeyondTheServersLimitReceiveEachChange(t *testing.T) {
 	t.Parallel()
 	const limit, watchers = 5, 25
-	b := newBoardroomAlone(t, "-set", fmt.Sprint("frontend.namespaceCount=", limit))
-	var all []*listener
+	b := newBoardWithServer(t, "-set", fmt.Sprint("frontend.namespaceCount=", limit))
+	var all []*watcher
 	for range watchers {
-		all = append(all, b.listen(b.client))
+		all = append(all, b.watch(b.client))
 	}
 	for epoch := int64(1); epoch <= 3; epoch++ {
 		b.publish(epoch)
-		for _, l := range all {
-			l.awaitFor(epoch, 30*time.Second)
+		for _, w := range all {
+			w.awaitFor(epoch, 30*time.Second)
 		}
 	}
 }
 
-func TestWatcherWhereEverythingIsEncrypted(t *testing.T) {
+func TestWatcherWithEncryptedPayloads(t *testing.T) {
 	t.Parallel()
-	codec := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), newEncrypting(t))
-	b := newBoardroom(t, client.Options{DataConverter: codec})
-	waiting := b.listen(b.client)
+	codec := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), newEncryptionCodec(t))
+	b := newBoard(t, client.Options{DataConverter: codec})
+	first := b.watch(b.client)
 	b.publish(1)
-	heard := waiting.await(1)
-	require.Len(t, heard.Entries, 1)
-	assert.Equal(t, boardKey, heard.Entries[0].Key)
-	assert.Equal(t, breaker.Open, heard.Entries[0].Verdict.State)
+	received := first.await(1)
+	require.Len(t, received.Entries, 1)
+	assert.Equal(t, boardKey, received.Entries[0].Key)
+	assert.Equal(t, breaker.Open, received.Entries[0].Verdict.State)
 
-	late := b.listen(b.client)
-	assert.Equal(t, heard, late.all()[0], "the memo says what the wait said")
+	late := b.watch(b.client)
+	assert.Equal(t, received, late.all()[0], "the memo has the same table as the update")
 	b.publish(2)
 	late.await(2)
 
@@ -200,31 +197,31 @@ var boardKey = breaker.Key{Dependency: "carrier-api", Region: region}
 
 const controlQueue = "toolbreaker"
 
-// boardroom is a namespace with a control worker, and so with a board.
-type boardroom struct {
+// boardHarness is a namespace with a control worker, which runs the board.
+type boardHarness struct {
 	t       *testing.T
 	address string
 	options client.Options
 	client  client.Client
 }
 
-func newBoardroom(t *testing.T, o client.Options) *boardroom {
+func newBoard(t *testing.T, o client.Options) *boardHarness {
 	t.Helper()
 	o.Namespace = newNamespace(t)
-	return openBoardroom(t, sharedServer, o)
+	return newBoardOn(t, sharedServer, o)
 }
 
-// newBoardroomAlone makes one on a server with these arguments.
-func newBoardroomAlone(t *testing.T, args ...string) *boardroom {
+// newBoardWithServer starts a server with these arguments for the board.
+func newBoardWithServer(t *testing.T, args ...string) *boardHarness {
 	t.Helper()
-	address, _ := runTemporal(t, args...)
-	return openBoardroom(t, address, client.Options{Namespace: client.DefaultNamespace})
+	address, _ := startOwnServer(t, args...)
+	return newBoardOn(t, address, client.Options{Namespace: client.DefaultNamespace})
 }
 
-func openBoardroom(t *testing.T, address string, o client.Options) *boardroom {
+func newBoardOn(t *testing.T, address string, o client.Options) *boardHarness {
 	t.Helper()
 	o.Logger = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
-	b := &boardroom{t: t, address: address, options: o}
+	b := &boardHarness{t: t, address: address, options: o}
 	b.client = b.dial(address)
 	control := worker.New(b.client, controlQueue, worker.Options{})
 	probeworkflow.Register(control, b.client, controlQueue, func(breaker.Key) (probeworkflow.Settings, error) { return probeworkflow.Settings{}, nil })
@@ -233,7 +230,7 @@ func openBoardroom(t *testing.T, address string, o client.Options) *boardroom {
 	return b
 }
 
-func (b *boardroom) dial(address string) client.Client {
+func (b *boardHarness) dial(address string) client.Client {
 	b.t.Helper()
 	o := b.options
 	o.HostPort, o.ConnectionOptions = address, uncompressed
@@ -243,8 +240,8 @@ func (b *boardroom) dial(address string) client.Client {
 	return c
 }
 
-// publish makes a change on the board, as an outage does.
-func (b *boardroom) publish(epoch int64) {
+// publish signals a verdict to the board, as an outage workflow does.
+func (b *boardHarness) publish(epoch int64) {
 	b.t.Helper()
 	_, err := b.client.SignalWithStartWorkflow(b.t.Context(), fleet.BoardID, fleet.VerdictSignal,
 		fleet.Entry{Key: boardKey, Verdict: breaker.Verdict{State: breaker.Open, Epoch: epoch}},
@@ -252,8 +249,9 @@ func (b *boardroom) publish(epoch int64) {
 	require.NoError(b.t, err)
 }
 
-// awaitWaiting returns when a watcher of this table's version waits on the board.
-func (b *boardroom) awaitWaiting(table fleet.Table) {
+// awaitWatching waits until the board has accepted a watch update for this table's
+// version.
+func (b *boardHarness) awaitWatching(table fleet.Table) {
 	b.t.Helper()
 	id := fmt.Sprintf("%s-%d", fleet.WatchUpdate, table.Version)
 	require.Eventually(b.t, func() bool {
@@ -266,11 +264,11 @@ func (b *boardroom) awaitWaiting(table fleet.Table) {
 			}
 		}
 		return false
-	}, patience, 20*time.Millisecond, "nobody waits with %s", id)
+	}, waitTimeout, 20*time.Millisecond, "no watcher waits with %s", id)
 }
 
-// run is the board's current run, "" where there is none.
-func (b *boardroom) run() string {
+// run returns the board's current run ID, or "" without a board.
+func (b *boardHarness) run() string {
 	desc, err := b.client.DescribeWorkflowExecution(b.t.Context(), fleet.BoardID, "")
 	if err != nil {
 		return ""
@@ -278,13 +276,13 @@ func (b *boardroom) run() string {
 	return desc.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 }
 
-func (b *boardroom) running() bool {
+func (b *boardHarness) running() bool {
 	desc, err := b.client.DescribeWorkflowExecution(b.t.Context(), fleet.BoardID, "")
 	return err == nil && desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 }
 
-// listener is a watcher, with the tables it was given.
-type listener struct {
+// watcher is a running watcher and the tables that it has applied.
+type watcher struct {
 	t    *testing.T
 	stop func()
 
@@ -293,66 +291,66 @@ type listener struct {
 	next   chan struct{} // closed and replaced with each table
 }
 
-// listen starts a watcher as a worker's start does, until the test ends.
-func (b *boardroom) listen(c client.Client) *listener {
+// watch starts a watcher in the way a worker does. It stops when the test ends.
+func (b *boardHarness) watch(c client.Client) *watcher {
 	b.t.Helper()
-	l := &listener{t: b.t, next: make(chan struct{})}
-	w := &member.Watcher{
-		Client: c, TaskQueue: controlQueue, Apply: l.apply, Logger: b.options.Logger, DataConverter: b.options.DataConverter,
+	w := &watcher{t: b.t, next: make(chan struct{})}
+	m := &member.Watcher{
+		Client: c, TaskQueue: controlQueue, Apply: w.apply, Logger: b.options.Logger, DataConverter: b.options.DataConverter,
 	}
-	require.NoError(b.t, w.Bootstrap(b.t.Context()))
+	require.NoError(b.t, m.Bootstrap(b.t.Context()))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.Run(ctx)
+		m.Run(ctx)
 	}()
-	l.stop = func() {
+	w.stop = func() {
 		cancel()
 		<-done
 	}
-	b.t.Cleanup(l.stop)
-	return l
+	b.t.Cleanup(w.stop)
+	return w
 }
 
-func (l *listener) apply(table fleet.Table) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tables = append(l.tables, table)
-	close(l.next)
-	l.next = make(chan struct{})
+func (w *watcher) apply(table fleet.Table) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tables = append(w.tables, table)
+	close(w.next)
+	w.next = make(chan struct{})
 }
 
-// all are the tables so far.
-func (l *listener) all() []fleet.Table {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]fleet.Table(nil), l.tables...)
+// all returns the tables so far.
+func (w *watcher) all() []fleet.Table {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]fleet.Table(nil), w.tables...)
 }
 
-// last is the newest verdict's epoch.
-func (l *listener) last() int64 {
+// last returns the newest epoch so far.
+func (w *watcher) last() int64 {
 	var last int64
-	for _, table := range l.all() {
+	for _, table := range w.all() {
 		last = max(last, epochOf(table))
 	}
 	return last
 }
 
-// await waits for the first table with this epoch, or a newer one.
-func (l *listener) await(epoch int64) fleet.Table {
-	l.t.Helper()
-	return l.awaitFor(epoch, patience)
+// await waits for the first table with this epoch or a newer one, and returns it.
+func (w *watcher) await(epoch int64) fleet.Table {
+	w.t.Helper()
+	return w.awaitFor(epoch, waitTimeout)
 }
 
-func (l *listener) awaitFor(epoch int64, d time.Duration) fleet.Table {
-	l.t.Helper()
+func (w *watcher) awaitFor(epoch int64, d time.Duration) fleet.Table {
+	w.t.Helper()
 	deadline := time.After(d)
 	for {
-		l.mu.Lock()
-		next := l.next
-		l.mu.Unlock()
-		for _, table := range l.all() {
+		w.mu.Lock()
+		next := w.next
+		w.mu.Unlock()
+		for _, table := range w.all() {
 			if epochOf(table) >= epoch {
 				return table
 			}
@@ -360,7 +358,7 @@ func (l *listener) awaitFor(epoch int64, d time.Duration) fleet.Table {
 		select {
 		case <-next:
 		case <-deadline:
-			require.FailNow(l.t, "the watcher was not told", "of epoch %d: %v", epoch, l.all())
+			require.FailNow(w.t, "a table is missing", "epoch %d: %v", epoch, w.all())
 		}
 	}
 }
@@ -374,81 +372,81 @@ func epochOf(table fleet.Table) int64 {
 	return 0
 }
 
-// line is a connection to a server that can be cut and mended.
-type line struct {
+// proxy is a TCP proxy of a server that can be disconnected.
+type proxy struct {
 	address string
 
-	mu      sync.Mutex
-	server  string
-	isCut   bool
-	carried map[net.Conn]bool
+	mu           sync.Mutex
+	server       string
+	disconnected bool
+	conns        map[net.Conn]bool
 }
 
-func newLine(t *testing.T, server string) *line {
+func newProxy(t *testing.T, server string) *proxy {
 	t.Helper()
-	listening, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := &line{address: listening.Addr().String(), server: server, carried: map[net.Conn]bool{}}
+	p := &proxy{address: listener.Addr().String(), server: server, conns: map[net.Conn]bool{}}
 	t.Cleanup(func() {
-		_ = listening.Close()
-		l.cut()
+		_ = listener.Close()
+		p.disconnect()
 	})
 	go func() {
 		for {
-			caller, err := listening.Accept()
+			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			l.carry(caller)
+			p.forward(conn)
 		}
 	}()
-	return l
+	return p
 }
 
-// carry connects a caller with the server, or hangs up on it.
-func (l *line) carry(caller net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.isCut {
-		_ = caller.Close()
+// forward connects a client with the server, or closes its connection.
+func (p *proxy) forward(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.disconnected {
+		_ = conn.Close()
 		return
 	}
-	server, err := net.Dial("tcp", l.server)
+	server, err := net.Dial("tcp", p.server)
 	if err != nil {
-		_ = caller.Close()
+		_ = conn.Close()
 		return
 	}
-	l.carried[caller], l.carried[server] = true, true
+	p.conns[conn], p.conns[server] = true, true
 	relay := func(to, from net.Conn) {
 		_, _ = io.Copy(to, from)
 		_, _ = to.Close(), from.Close()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.carried, from)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, from)
 	}
-	go relay(server, caller)
-	go relay(caller, server)
+	go relay(server, conn)
+	go relay(conn, server)
 }
 
-// cut ends every connection, and refuses new ones until the line is mended.
-func (l *line) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isCut = true
-	for c := range l.carried {
+// disconnect closes all connections, and new ones until reconnect.
+func (p *proxy) disconnect() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disconnected = true
+	for c := range p.conns {
 		_ = c.Close()
 	}
 }
 
-func (l *line) mend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isCut = false
+func (p *proxy) reconnect() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disconnected = false
 }
 
-// lead has the line lead to another server from now on.
-func (l *line) lead(server string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.server = server
+// setServer sets the server of new connections.
+func (p *proxy) setServer(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
 }

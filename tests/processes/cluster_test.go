@@ -1,7 +1,6 @@
-// Package processes_test runs fleets of real processes: several workers, built with
-// the race detector, and a Temporal server whose state is in a file. They are killed,
-// stopped and started again in every phase of an outage. The carrier counts what
-// reached it.
+// Package processes_test tests fleets of processes: several workers, built with the race
+// detector, and a Temporal server whose state is in a file. Workers and server are killed
+// or restarted in each phase of an outage. The carrier records the calls that reach it.
 package processes_test
 
 import (
@@ -41,28 +40,28 @@ import (
 )
 
 const (
-	// Durations of the example are divided by speed. A healthy call takes half a second.
+	// speed divides the durations of the example. A healthy call takes half a second.
 	speed = 4
-	// latency is the latency threshold, divided by speed as well. A call that waits two
-	// seconds for a processor does not pass it.
+	// latency is the latency threshold before it is divided by speed. A healthy call that
+	// waits two seconds for a processor stays under it.
 	latency = 12 * time.Second
-	// testsAtOnce is how many tests run side by side, unless -parallel is set. More of
-	// them would need the two cores for longer than a worker waits for the fleet.
-	testsAtOnce = "2"
-	// patience ends a wait for what should have happened long ago.
-	patience = 2 * time.Minute
-	// ticketEvery is how often a customer writes.
-	ticketEvery = 400 * time.Millisecond
-	// grace is how long after an opening a call may still arrive that was let pass
+	// parallelTests is the default of -parallel. With more tests on two cores, verdicts
+	// would take longer than a worker waits for them.
+	parallelTests = "2"
+	// waitTimeout limits a wait. Waits that succeed are much shorter.
+	waitTimeout = 2 * time.Minute
+	// ticketInterval is the time between two tickets.
+	ticketInterval = 400 * time.Millisecond
+	// arrivalGrace is how long after an opening a call may still arrive that was allowed
 	// before.
-	grace = 500 * time.Millisecond
+	arrivalGrace = 500 * time.Millisecond
 )
 
 var euWest = breaker.Key{Dependency: carriertools.Dependency, Region: carriertools.RegionEUWest}
 
 var usEast = breaker.Key{Dependency: carriertools.Dependency, Region: carriertools.RegionUSEast}
 
-// What TestMain has built.
+// The paths of the binaries that TestMain builds.
 var workerCommand, temporalCommand string
 
 func TestMain(m *testing.M) {
@@ -70,7 +69,7 @@ func TestMain(m *testing.M) {
 	parallel := false
 	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
 	if !parallel {
-		_ = flag.Set("test.parallel", testsAtOnce) // a number, so it cannot fail
+		_ = flag.Set("test.parallel", parallelTests) // a number, so it cannot fail
 	}
 	dir, err := os.MkdirTemp("", "toolbreaker-processes-")
 	if err == nil {
@@ -98,7 +97,7 @@ func build(args ...string) error {
 	return nil
 }
 
-// cluster is a server, a carrier, and the fleet's processes.
+// cluster is a server, a carrier and worker processes.
 type cluster struct {
 	t       *testing.T
 	port    int
@@ -111,23 +110,22 @@ type cluster struct {
 	mu      sync.Mutex
 	workers []*process
 	tickets int
-	// outcomes are those of the tickets that have ended.
+	// outcomes are the outcomes of the tickets that have ended.
 	outcomes []agent.Outcome
-	began    []time.Time
 }
 
-// process is one worker.
+// process is one worker process.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 
-	mu    sync.Mutex
-	edges []edge
-	gone  bool
+	mu          sync.Mutex
+	transitions []transition
+	exited      bool
 }
 
-// edge is a transition as `worker run --json` prints it.
-type edge struct {
+// transition is a line of the output of `worker run --json`.
+type transition struct {
 	At    time.Time     `json:"at"`
 	Key   breaker.Key   `json:"key"`
 	To    breaker.State `json:"to"`
@@ -167,7 +165,7 @@ func (c *cluster) startServer() {
 	require.NoError(c.t, err)
 	require.NoError(c.t, c.server.Start())
 	_, err = bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(c.t, err, "the server has started")
+	require.NoError(c.t, err, "the server prints its address")
 }
 
 func (c *cluster) stopServer() {
@@ -178,7 +176,7 @@ func (c *cluster) stopServer() {
 	}
 }
 
-// startWorker starts a process that calls the carrier at a URL, until the test
+// startWorker starts a worker that calls the carrier at a URL. It is killed when the test
 // ends.
 func (c *cluster) startWorker(carrierURL string) *process {
 	c.t.Helper()
@@ -203,10 +201,10 @@ func (c *cluster) startWorker(carrierURL string) *process {
 	output.Go(func() {
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
-			var e edge
+			var e transition
 			if json.Unmarshal(lines.Bytes(), &e) == nil {
 				p.mu.Lock()
-				p.edges = append(p.edges, e)
+				p.transitions = append(p.transitions, e)
 				p.mu.Unlock()
 			}
 		}
@@ -223,91 +221,91 @@ func (c *cluster) startWorker(carrierURL string) *process {
 	return p
 }
 
-// kill ends a process as a machine's failure does.
+// kill ends the process without a shutdown.
 func (p *process) kill() {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 	_ = p.cmd.Process.Kill()
-	p.leave()
+	p.awaitExit()
 }
 
-// stop ends it as a deployment does.
+// stop shuts the process down, as a deployment does.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	p.leave()
+	p.awaitExit()
 }
 
-func (p *process) leave() {
+func (p *process) awaitExit() {
 	<-p.done
 	p.mu.Lock()
-	p.gone = true
+	p.exited = true
 	p.mu.Unlock()
 }
 
-// state is where a process's breaker stands, and the edges that led there.
-func (p *process) state(key breaker.Key) (breaker.State, []edge) {
+// state returns the state of a process's breaker, and its transitions so far.
+func (p *process) state(key breaker.Key) (breaker.State, []transition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	state := breaker.Closed
-	var of []edge
-	for _, e := range p.edges {
+	var transitions []transition
+	for _, e := range p.transitions {
 		if e.Key == key {
 			state = e.To
-			of = append(of, e)
+			transitions = append(transitions, e)
 		}
 	}
-	return state, of
+	return state, transitions
 }
 
-// alive are the processes that run.
-func (c *cluster) alive() []*process {
+// running returns the processes that have not exited.
+func (c *cluster) running() []*process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.workers), func(p *process) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.gone
+		return p.exited
 	})
 }
 
-// until waits until every process that runs is in one of these states.
-func (c *cluster) until(key breaker.Key, states ...breaker.State) {
+// awaitAll waits until the breaker of every running process is in one of these states.
+func (c *cluster) awaitAll(key breaker.Key, states ...breaker.State) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
-		return !slices.ContainsFunc(c.alive(), func(p *process) bool {
+		return !slices.ContainsFunc(c.running(), func(p *process) bool {
 			s, _ := p.state(key)
 			return !slices.Contains(states, s)
 		})
-	}, patience, 20*time.Millisecond, "%s is never %v", key, states)
+	}, waitTimeout, 20*time.Millisecond, "%s is never %v", key, states)
 }
 
-// reached waits until some process has been in a state since a moment.
-func (c *cluster) reached(key breaker.Key, state breaker.State, since time.Time) {
+// awaitAny waits until a running process has had a transition to a state at since or later.
+func (c *cluster) awaitAny(key breaker.Key, state breaker.State, since time.Time) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
-		return slices.ContainsFunc(c.alive(), func(p *process) bool {
-			_, edges := p.state(key)
-			return slices.ContainsFunc(edges, func(e edge) bool { return e.To == state && !e.At.Before(since) })
+		return slices.ContainsFunc(c.running(), func(p *process) bool {
+			_, transitions := p.state(key)
+			return slices.ContainsFunc(transitions, func(e transition) bool { return e.To == state && !e.At.Before(since) })
 		})
-	}, patience, 20*time.Millisecond, "%s is never %v", key, state)
+	}, waitTimeout, 20*time.Millisecond, "%s is never %v", key, state)
 }
 
-func (c *cluster) fault(region string, kind carrier.FaultKind) time.Time {
+func (c *cluster) setFault(region string, kind carrier.FaultKind) time.Time {
 	c.t.Helper()
 	now := time.Now()
 	require.NoError(c.t, c.carrier.SetFault(region, carrier.Fault{Kind: kind}))
 	return now
 }
 
-// customersWrite has tickets come until stop is called, which waits for the last
-// answer. Every ticket is answered.
-func (c *cluster) customersWrite(prefixes ...string) (stop func()) {
+// startCustomers starts a ticket per interval until stop is called. stop waits until every
+// ticket is answered.
+func (c *cluster) startCustomers(prefixes ...string) (stop func()) {
 	quit := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
-		ticker := time.NewTicker(ticketEvery)
+		ticker := time.NewTicker(ticketInterval)
 		defer ticker.Stop()
 		for n := 0; ; n++ {
-			all.Go(func() { c.ticket(prefixes[n%len(prefixes)]) })
+			all.Go(func() { c.runTicket(prefixes[n%len(prefixes)]) })
 			select {
 			case <-quit:
 				return
@@ -323,18 +321,17 @@ func (c *cluster) customersWrite(prefixes ...string) (stop func()) {
 	return stop
 }
 
-// ticket has one answered, however often the server is away meanwhile.
-func (c *cluster) ticket(prefix string) {
+// runTicket runs the agent for one ticket. It continues over restarts of the server.
+func (c *cluster) runTicket(prefix string) {
 	c.mu.Lock()
 	c.tickets++
 	n := c.tickets
 	c.mu.Unlock()
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	t := agent.Ticket{ID: fmt.Sprint(n), OrderID: fmt.Sprintf("%s-%04d", prefix, n), Question: "Where is my parcel?", Speed: speed}
 	var outcome agent.Outcome
-	err := errors.New("not asked")
+	err := errors.New("not started")
 	for err != nil && ctx.Err() == nil {
 		var run client.WorkflowRun
 		run, err = c.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -344,24 +341,24 @@ func (c *cluster) ticket(prefix string) {
 		if err != nil {
 			run = c.client.GetWorkflow(ctx, "ticket/"+t.ID, "")
 		}
-		// The server may miss to tell of an end; who asks again is answered.
+		// The server can fail to notify a waiting request, so the result is requested again.
 		poll, stop := context.WithTimeout(ctx, 3*time.Second)
 		err = run.Get(poll, &outcome)
 		stop()
 	}
 	if assert.NoError(c.t, err, "ticket %d is answered", n) {
 		c.mu.Lock()
-		c.outcomes, c.began = append(c.outcomes, outcome), append(c.began, began)
+		c.outcomes = append(c.outcomes, outcome)
 		c.mu.Unlock()
 	}
 }
 
-// settled asserts what holds at the end of every scenario: all is well again,
-// with so many outages, nobody called the dead carrier, and no workflow task has
-// failed.
-func (c *cluster) settled(key breaker.Key, outages int) {
+// assertRecovered checks the end of a test: all breakers are closed, there was this number
+// of outages, no call reached the carrier while all breakers were open, and no workflow
+// task failed.
+func (c *cluster) assertRecovered(key breaker.Key, outages int) {
 	c.t.Helper()
-	c.until(key, breaker.Closed)
+	c.awaitAll(key, breaker.Closed)
 	var runs []string
 	require.Eventually(c.t, func() bool {
 		runs = nil
@@ -378,17 +375,17 @@ func (c *cluster) settled(key breaker.Key, outages int) {
 			runs = append(runs, e.GetExecution().GetRunId())
 		}
 		return len(runs) >= outages
-	}, patience, 200*time.Millisecond)
+	}, waitTimeout, 200*time.Millisecond)
 	assert.Len(c.t, runs, outages, "outages of %s", key)
 	for _, run := range runs {
-		c.noFailedTask(probeworkflow.OutageID(key), run)
+		c.assertNoFailedTask(probeworkflow.OutageID(key), run)
 	}
-	c.noFailedTask(fleet.BoardID, "")
-	c.noFailedTask(probeworkflow.ProbeID(key), "")
+	c.assertNoFailedTask(fleet.BoardID, "")
+	c.assertNoFailedTask(probeworkflow.ProbeID(key), "")
 	assert.Empty(c.t, c.callsWhileAllOpen(key))
 }
 
-func (c *cluster) noFailedTask(workflowID, runID string) {
+func (c *cluster) assertNoFailedTask(workflowID, runID string) {
 	c.t.Helper()
 	events := c.client.GetWorkflowHistory(c.t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
@@ -401,17 +398,17 @@ func (c *cluster) noFailedTask(workflowID, runID string) {
 	}
 }
 
-// callsWhileAllOpen are customers' calls that reached the carrier although every
-// process's breaker was open or half-open, and had been for the grace.
+// callsWhileAllOpen returns customers' calls that reached the carrier more than
+// arrivalGrace after the breakers of all processes began to refuse calls.
 func (c *cluster) callsWhileAllOpen(key breaker.Key) []carrier.Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	blocked := func(at time.Time) bool {
 		any := false
 		for _, p := range c.workers {
-			_, edges := p.state(key)
+			_, transitions := p.state(key)
 			state, since := breaker.Closed, time.Time{}
-			for _, e := range edges {
+			for _, e := range transitions {
 				if e.At.After(at) {
 					break
 				}
@@ -420,11 +417,11 @@ func (c *cluster) callsWhileAllOpen(key breaker.Key) []carrier.Call {
 				}
 				state = e.To
 			}
-			if len(edges) == 0 {
-				// It was never told, or calls nobody.
+			if len(transitions) == 0 {
+				// The process received no verdict, or made no calls.
 				continue
 			}
-			if state != breaker.Open && state != breaker.HalfOpen || at.Sub(since) < grace {
+			if state != breaker.Open && state != breaker.HalfOpen || at.Sub(since) < arrivalGrace {
 				return false
 			}
 			any = true

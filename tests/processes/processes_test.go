@@ -16,36 +16,35 @@ import (
 	"github.com/toolbreaker/toolbreaker/worker/carrier"
 )
 
-// phases are what an outage goes through while something goes wrong with the
-// fleet itself, in each of them.
-func phases(t *testing.T, wrong func(c *cluster, phase breaker.State)) {
+// inEachPhase runs an outage and calls disturb once in each of its phases: open, half-open
+// and recovering.
+func inEachPhase(t *testing.T, disturb func(c *cluster, phase breaker.State)) {
 	c := newCluster(t, 3)
-	stop := c.customersWrite("EU")
+	stop := c.startCustomers("EU")
 	time.Sleep(2 * time.Second) // some healthy calls
-	broke := c.fault(carrier.EUWest, carrier.Hang)
-	c.until(euWest, breaker.Open, breaker.HalfOpen)
-	wrong(c, breaker.Open)
-	c.reached(euWest, breaker.HalfOpen, broke)
-	wrong(c, breaker.HalfOpen)
-	repaired := c.fault(carrier.EUWest, carrier.Healthy)
-	c.reached(euWest, breaker.Recovering, repaired)
-	wrong(c, breaker.Recovering)
-	c.until(euWest, breaker.Closed)
+	faulted := c.setFault(carrier.EUWest, carrier.Hang)
+	c.awaitAll(euWest, breaker.Open, breaker.HalfOpen)
+	disturb(c, breaker.Open)
+	c.awaitAny(euWest, breaker.HalfOpen, faulted)
+	disturb(c, breaker.HalfOpen)
+	repaired := c.setFault(carrier.EUWest, carrier.Healthy)
+	c.awaitAny(euWest, breaker.Recovering, repaired)
+	disturb(c, breaker.Recovering)
+	c.awaitAll(euWest, breaker.Closed)
 	stop()
-	c.settled(euWest, 1)
+	c.assertRecovered(euWest, 1)
 }
 
-func TestTheWorkerThatRunsTheOutageIsKilledInEachPhase(t *testing.T) {
+func TestOutageWorkerIsKilledInEachPhase(t *testing.T) {
 	t.Parallel()
-	phases(t, func(c *cluster, _ breaker.State) {
-		who := c.decider()
-		who.kill()
+	inEachPhase(t, func(c *cluster, _ breaker.State) {
+		c.outageWorker().kill()
 		c.startWorker(c.carrier.URL())
 	})
 }
 
-// decider is the process that ran the outage's last workflow task.
-func (c *cluster) decider() *process {
+// outageWorker returns the process that completed the last workflow task of the outage.
+func (c *cluster) outageWorker() *process {
 	c.t.Helper()
 	last := ""
 	events := c.client.GetWorkflowHistory(c.t.Context(), probeworkflow.OutageID(euWest), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
@@ -56,113 +55,113 @@ func (c *cluster) decider() *process {
 			last = a.GetIdentity()
 		}
 	}
-	for _, p := range c.alive() {
+	for _, p := range c.running() {
 		if strings.HasPrefix(last, fmt.Sprintf("%d.", p.cmd.Process.Pid)) {
 			return p
 		}
 	}
-	// It is gone already.
-	return c.alive()[0]
+	// That process has exited.
+	return c.running()[0]
 }
 
-func TestTheServerIsStoppedAndStartedInEachPhase(t *testing.T) {
+func TestServerRestartsInEachPhase(t *testing.T) {
 	t.Parallel()
-	phases(t, func(c *cluster, _ breaker.State) {
+	inEachPhase(t, func(c *cluster, _ breaker.State) {
 		c.stopServer()
-		time.Sleep(2 * time.Second) // for how long it is away
+		time.Sleep(2 * time.Second) // the downtime
 		c.startServer()
 	})
 }
 
-// Every worker is replaced while it is open: each new one knows, and nothing
-// begins anew.
+// Every worker is replaced while the breaker is open. Each new worker receives the verdict,
+// and no new outage begins.
 func TestRollingRestartDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	phases(t, func(c *cluster, phase breaker.State) {
+	inEachPhase(t, func(c *cluster, phase breaker.State) {
 		if phase != breaker.Open {
 			return
 		}
-		for _, p := range c.alive() {
+		for _, p := range c.running() {
 			since := time.Now()
-			fresh := c.startWorker(c.carrier.URL())
+			replacement := c.startWorker(c.carrier.URL())
 			p.stop()
 			require.Eventually(t, func() bool {
-				_, edges := fresh.state(euWest)
-				return len(edges) > 0
-			}, patience, 10*time.Millisecond)
-			_, edges := fresh.state(euWest)
-			assert.False(t, edges[0].Local, "it was told")
-			assert.NotEqual(t, breaker.Closed, edges[0].To)
-			assert.True(t, edges[0].At.After(since))
+				_, transitions := replacement.state(euWest)
+				return len(transitions) > 0
+			}, waitTimeout, 10*time.Millisecond)
+			_, transitions := replacement.state(euWest)
+			assert.False(t, transitions[0].Local, "the verdict comes from the fleet")
+			assert.NotEqual(t, breaker.Closed, transitions[0].To)
+			assert.True(t, transitions[0].At.After(since))
 		}
 	})
 }
 
-// A worker that hears nothing for longer than the outage lasts.
-func TestAWorkerIsCutOffForLongerThanTheOutage(t *testing.T) {
+// One worker is suspended until the outage has ended.
+func TestWorkerIsSuspendedUntilTheOutageEnds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
-	stop := c.customersWrite("EU")
+	stop := c.startCustomers("EU")
 	time.Sleep(2 * time.Second) // some healthy calls
-	c.fault(carrier.EUWest, carrier.Hang)
-	c.until(euWest, breaker.Open, breaker.HalfOpen)
-	cut := c.alive()[0]
-	require.NoError(t, cut.cmd.Process.Signal(syscall.SIGSTOP))
-	repaired := c.fault(carrier.EUWest, carrier.Healthy)
-	c.reached(euWest, breaker.Closed, repaired)
-	require.NoError(t, cut.cmd.Process.Signal(syscall.SIGCONT))
-	c.until(euWest, breaker.Closed)
+	c.setFault(carrier.EUWest, carrier.Hang)
+	c.awaitAll(euWest, breaker.Open, breaker.HalfOpen)
+	suspended := c.running()[0]
+	require.NoError(t, suspended.cmd.Process.Signal(syscall.SIGSTOP))
+	repaired := c.setFault(carrier.EUWest, carrier.Healthy)
+	c.awaitAny(euWest, breaker.Closed, repaired)
+	require.NoError(t, suspended.cmd.Process.Signal(syscall.SIGCONT))
+	c.awaitAll(euWest, breaker.Closed)
 	stop()
-	c.settled(euWest, 1)
+	c.assertRecovered(euWest, 1)
 }
 
 func TestTwoRegionsAreDownAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
-	stop := c.customersWrite("EU", "US")
+	stop := c.startCustomers("EU", "US")
 	time.Sleep(2 * time.Second) // some healthy calls
-	c.fault(carrier.EUWest, carrier.Hang)
-	c.fault(carrier.USEast, carrier.Error)
-	c.until(euWest, breaker.Open, breaker.HalfOpen)
-	c.until(usEast, breaker.Open, breaker.HalfOpen)
-	for _, p := range c.alive() {
+	c.setFault(carrier.EUWest, carrier.Hang)
+	c.setFault(carrier.USEast, carrier.Error)
+	c.awaitAll(euWest, breaker.Open, breaker.HalfOpen)
+	c.awaitAll(usEast, breaker.Open, breaker.HalfOpen)
+	for _, p := range c.running() {
 		p.mu.Lock()
-		for _, e := range p.edges {
+		for _, e := range p.transitions {
 			assert.Contains(t, []breaker.Key{euWest, usEast}, e.Key)
 		}
 		p.mu.Unlock()
 	}
-	repaired := c.fault(carrier.EUWest, carrier.Healthy)
-	c.fault(carrier.USEast, carrier.Healthy)
-	c.reached(euWest, breaker.Closed, repaired)
-	c.until(usEast, breaker.Closed)
+	repaired := c.setFault(carrier.EUWest, carrier.Healthy)
+	c.setFault(carrier.USEast, carrier.Healthy)
+	c.awaitAny(euWest, breaker.Closed, repaired)
+	c.awaitAll(usEast, breaker.Closed)
 	stop()
-	c.settled(euWest, 1)
-	c.settled(usEast, 1)
+	c.assertRecovered(euWest, 1)
+	c.assertRecovered(usEast, 1)
 }
 
-// Its tasks are served by the others, and no run is told that the carrier is
-// down.
-func TestAWorkerWithBrokenDNSIsServedByOthers(t *testing.T) {
+// Other workers execute the tasks of a worker that alone cannot reach the carrier. No run
+// is refused.
+func TestOtherWorkersExecuteTheTasksOfAFailingWorker(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
-	broken := c.startWorker("http://carrier.invalid")
-	stop := c.customersWrite("EU")
+	failing := c.startWorker("http://carrier.invalid")
+	stop := c.startCustomers("EU")
 	require.Eventually(t, func() bool {
-		_, edges := broken.state(euWest)
-		return len(edges) > 0 && edges[0].To == breaker.Open
-	}, patience, 50*time.Millisecond)
-	time.Sleep(10 * time.Second) // in which it is quarantined
+		_, transitions := failing.state(euWest)
+		return len(transitions) > 0 && transitions[0].To == breaker.Open
+	}, waitTimeout, 50*time.Millisecond)
+	time.Sleep(10 * time.Second) // the failing worker is quarantined
 	stop()
 	for _, o := range c.outcomes {
 		assert.Zero(t, o.Unavailable, "%+v", o)
 		assert.False(t, o.Empty || o.Text == "", "%+v", o)
 	}
 	t.Logf("%d tickets answered", len(c.outcomes))
-	for _, p := range c.alive() {
-		if p != broken {
-			_, edges := p.state(euWest)
-			assert.Empty(t, edges, "nothing is down")
+	for _, p := range c.running() {
+		if p != failing {
+			_, transitions := p.state(euWest)
+			assert.Empty(t, transitions, "no other breaker opens")
 		}
 	}
 }

@@ -32,8 +32,8 @@ const (
 	// perConnection is how many watchers share a connection. The server and the board
 	// are measured, not a thousand sockets.
 	perConnection = 50
-	// patience bounds the wait for a change.
-	patience = time.Minute
+	// changeTimeout bounds the wait for a change.
+	changeTimeout = time.Minute
 )
 
 type row struct {
@@ -134,7 +134,7 @@ func measure(watchers, changes int) (row, error) {
 	// change changes the board and waits until every watcher has applied the change.
 	change := func(epoch int64) (first, last time.Duration, err error) {
 		begun := time.Now()
-		deadline := time.After(patience)
+		deadline := time.After(changeTimeout)
 		e := fleet.Entry{Key: key, Verdict: breaker.Verdict{State: breaker.Open, Epoch: epoch}}
 		if _, err := c.SignalWithStartWorkflow(ctx, fleet.BoardID, fleet.VerdictSignal, e,
 			member.BoardOptions(taskQueue), fleet.BoardWorkflow, fleet.BoardInput{}); err != nil {

@@ -26,13 +26,13 @@ import (
 )
 
 var (
-	thinWorkers = flag.Int("thin.workers", 20, "how many workers with thin traffic there are")
-	thinPast    = flag.Duration("thin.past", 15*time.Second, "how long they have been at work before the fault")
+	thinWorkers = flag.Int("thin.workers", 20, "the number of workers with thin traffic")
+	thinPast    = flag.Duration("thin.past", 15*time.Second, "the time of healthy traffic before the fault")
 )
 
-// trickle makes a call a second for so long, as local activities: the server has
-// nothing to do with them.
-func trickle(ctx workflow.Context, calls int) error {
+// callEverySecond makes a call per second as a local activity, which adds no load to the
+// server.
+func callEverySecond(ctx workflow.Context, calls int) error {
 	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: 30 * time.Second, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
@@ -45,12 +45,12 @@ func trickle(ctx workflow.Context, calls int) error {
 	return nil
 }
 
-// costsNothing asserts that a healthy fleet has sent nothing: its board runs, and
-// has one wait that all have joined.
-func costsNothing(t *testing.T, b *bench) {
+// assertNothingSent checks that a healthy fleet has sent no report and no hint. All its
+// workers share one watch update of the board.
+func assertNothingSent(t *testing.T, h *harness) {
 	t.Helper()
 	counts := map[enums.EventType]int{}
-	events := b.client.GetWorkflowHistory(t.Context(), fleet.BoardID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := h.client.GetWorkflowHistory(t.Context(), fleet.BoardID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		require.NoError(t, err)
@@ -58,23 +58,23 @@ func costsNothing(t *testing.T, b *bench) {
 	}
 	assert.Zero(t, counts[enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED])
 	assert.LessOrEqual(t, counts[enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED], 2)
-	_, err := b.client.DescribeWorkflowExecution(t.Context(), probeworkflow.OutageID(breaker.Key{Dependency: "get", Region: region}), "")
-	assert.Error(t, err, "nothing was suspected")
+	_, err := h.client.DescribeWorkflowExecution(t.Context(), probeworkflow.OutageID(breaker.Key{Dependency: "get", Region: region}), "")
+	assert.Error(t, err, "no outage workflow exists")
 }
 
-// None of them sees enough to trip by itself in time; together they have seen an
-// outage.
-func TestThinTrafficCountsTogether(t *testing.T) {
+// Each worker has too few calls to trip its own breaker in time. The evidence of all
+// workers together opens every breaker.
+func TestThinTraffic(t *testing.T) {
 	t.Parallel()
 	const latency = 5 * time.Second
-	b := newBench(t, client.Options{})
-	b.guard("get", breaker.Config{Latency: latency, Cooldown: time.Hour, MaxCooldown: time.Hour})
+	h := newHarness(t, client.Options{})
+	h.addDependency("get", breaker.Config{Latency: latency, Cooldown: time.Hour, MaxCooldown: time.Hour})
 	var down atomic.Bool
 	var mu sync.Mutex
 	var reached []time.Time
 	do := func(ctx context.Context, _ bool) (string, error) {
 		if !down.Load() {
-			time.Sleep(50 * time.Millisecond) // how long a call takes
+			time.Sleep(50 * time.Millisecond) // the duration of a call
 			return "fine", nil
 		}
 		mu.Lock()
@@ -83,56 +83,56 @@ func TestThinTrafficCountsTogether(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
-		case <-b.free:
+		case <-h.stopped:
 			return "", nil
 		}
 	}
-	all := make([]*edges, *thinWorkers)
+	all := make([]*transitions, *thinWorkers)
 	for i := range all {
-		all[i] = newEdges()
-		config := b.config
+		all[i] = newTransitions()
+		config := h.config
 		config.OnTransition = all[i].record
-		plugin, err := interceptor.NewPlugin(b.client, config)
+		plugin, err := interceptor.NewPlugin(h.client, config)
 		require.NoError(t, err)
 		queue := fmt.Sprintf("tools-%d", i)
-		w := worker.New(b.client, queue, worker.Options{Plugins: []worker.Plugin{plugin}, Identity: queue})
+		w := worker.New(h.client, queue, worker.Options{Plugins: []worker.Plugin{plugin}, Identity: queue})
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: "get"})
-		w.RegisterWorkflow(trickle)
+		w.RegisterWorkflow(callEverySecond)
 		require.NoError(t, w.Start())
 		t.Cleanup(w.Stop)
-		_, err = b.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: queue}, trickle, 1000)
+		_, err = h.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: queue}, callEverySecond, 1000)
 		require.NoError(t, err)
 	}
-	time.Sleep(*thinPast) // their past
-	costsNothing(t, b)
-	broke := time.Now()
+	time.Sleep(*thinPast) // healthy traffic
+	assertNothingSent(t, h)
+	faulted := time.Now()
 	down.Store(true)
 
 	key := breaker.Key{Dependency: "get", Region: region}
 	var opened []time.Duration
 	for _, e := range all {
-		opened = append(opened, e.await(t, key, breaker.Open, broke).At.Sub(broke))
+		opened = append(opened, e.await(t, key, breaker.Open, faulted).At.Sub(faulted))
 	}
 	slices.Sort(opened)
 	last := opened[len(opened)-1]
 	t.Logf("%d workers: the first breaker was open %.2f s past the latency threshold, the last %.2f s",
 		len(all), (opened[0] - latency).Seconds(), (last - latency).Seconds())
-	time.Sleep(5 * time.Second) // in which nobody must call
+	time.Sleep(5 * time.Second) // no call may arrive in this time
 	mu.Lock()
 	defer mu.Unlock()
 	for _, at := range reached {
-		assert.LessOrEqual(t, at.Sub(broke), last+wireGrace, "a call reached the dependency after the verdict")
+		assert.LessOrEqual(t, at.Sub(faulted), last+arrivalGrace, "calls must not reach the dependency after the verdict")
 	}
 
 	var status probeworkflow.Status
-	answer, err := b.client.QueryWorkflow(t.Context(), probeworkflow.OutageID(key), "", probeworkflow.StateQuery)
+	answer, err := h.client.QueryWorkflow(t.Context(), probeworkflow.OutageID(key), "", probeworkflow.StateQuery)
 	require.NoError(t, err)
 	require.NoError(t, answer.Get(&status))
-	assert.Equal(t, len(all), status.Fleet, "the fleet was counted")
+	assert.Equal(t, len(all), status.Fleet, "the outage workflow counts all workers")
 
 	signals := 0
 	outage := probeworkflow.OutageID(key)
-	history := b.client.GetWorkflowHistory(t.Context(), outage, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	history := h.client.GetWorkflowHistory(t.Context(), outage, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
 		event, err := history.Next()
 		require.NoError(t, err)
